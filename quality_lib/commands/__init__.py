@@ -1,0 +1,1 @@
+"""The commands of ``quality``, one module per noun."""

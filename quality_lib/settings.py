@@ -1,0 +1,229 @@
+"""The configuration file ``quality.yaml``, its defaults, and the only reader of the environment.
+
+Precedence: a service's own ``thresholds`` over the file's ``defaults``, over the defaults here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from quality_lib.errors import BadInput
+
+CONFIG_ENV = "QUALITY_CONFIG"
+HOME_ENV = "QUALITY_HOME"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Thresholds(_Strict):
+    """Every limit of the golden verdict; the statistics they apply to are in ``golden/verdict.py``."""
+
+    similarity_alert: float = Field(default=0.85, ge=0, le=1)
+    """Mean similarity below this is degraded (requirement G5.4)."""
+    similarity_failed: float = Field(default=0.80, ge=0, le=1)
+    """Mean similarity below this is failed and counts for rollback (requirement G5.4)."""
+    band_sigmas: float = Field(default=6.0, gt=0)
+    """Width of a noise band in standard errors of the baseline's own repeats."""
+    band_floor: float = Field(default=0.02, ge=0)
+    """A share or similarity must fall at least this far below the healthy mean to leave its band."""
+    exact_floor: float = Field(default=0.15, ge=0, le=1)
+    """The share of answers equal to a healthy text must fall at least this far to count as changed:
+    near-ties flip with the batch (14 of 16 answers equal in the measured worst healthy case)."""
+    logprob_floor: float = Field(default=0.05, ge=0)
+    """On platforms with rounding noise: mean |log-probability difference|, nats per token, that is
+    within health (measured bf16 reordering noise is 0.02, facts 8 and 9)."""
+    gross_logprob: float = Field(default=1.0, gt=0)
+    """Mean |log-probability difference| above this is failed: tokens the baseline found likely have
+    become improbable."""
+    min_judged_share: float = Field(default=0.9, gt=0, le=1)
+    """Below this share of answered probes (when the rest failed in transport) nothing is judged."""
+    max_missing_share: float = Field(default=0.02, ge=0, le=1)
+    """Above this share of cases that the server refused or left empty the run has failed."""
+
+
+class GoldenSettings(_Strict):
+    """What is asked and how."""
+
+    cases: str = "builtin:core"
+    """A ``.jsonl`` path or ``builtin:core``."""
+    concurrency: int = Field(default=16, ge=1, le=256)
+    repeats: int = Field(default=3, ge=2, le=50)
+    """Healthy runs that make a baseline."""
+    request_timeout_s: float = Field(default=120.0, gt=0)
+    schedule: str | None = "@hourly"
+
+
+class EngineSettings(_Strict):
+    """How the service's instance is started where this product starts it itself."""
+
+    kind: Literal["external", "local"] = "external"
+    """``external``: somebody else runs the server. ``local``: a process on this machine."""
+    args: tuple[str, ...] = ()
+    """Arguments passed to vLLM's OpenAI server beside model, host, port and served name."""
+    env: Mapping[str, str] = Field(default_factory=dict)
+    start_timeout_s: float = Field(default=300.0, gt=0)
+    stop_timeout_s: float = Field(default=30.0, gt=0)
+
+
+class ImageSettings(_Strict):
+    """The container image that serves; empty on a host without containers."""
+
+    ref: str = ""
+    digest: str = ""
+
+
+class ServiceSettings(_Strict):
+    """One named vLLM deployment."""
+
+    endpoint: str
+    """Base address of the serving instance, without ``/v1``."""
+    model: str
+    """The served model name that requests carry."""
+    weights: Path
+    """The folder that the snapshot hashes."""
+    api_key_env: str | None = None
+    """Name of the environment variable that holds the server's key; the key is never stored."""
+    image: ImageSettings = ImageSettings()
+    engine: EngineSettings = EngineSettings()
+    golden: GoldenSettings = GoldenSettings()
+    thresholds: Thresholds = Thresholds()
+    stable_hours: float = Field(default=24.0, ge=0)
+    """How long every gate must be green before the deployment is registered by itself (D3)."""
+
+
+class StoreSettings(_Strict):
+    """Where state lives."""
+
+    mlflow: str = "http://127.0.0.1:5000"
+    work_dir: Path = Path(".quality/runs")
+    """Run folders; one golden run is a few hundred kilobytes."""
+
+
+class AlertSettings(_Strict):
+    """Where alerts go besides the task log."""
+
+    http_conn_id: str | None = None
+    """Airflow connection of a receiver that takes one JSON object by POST; none: log only."""
+
+
+class Settings(_Strict):
+    """The whole of ``quality.yaml``."""
+
+    services: Mapping[str, ServiceSettings] = Field(min_length=1)
+    stores: StoreSettings = StoreSettings()
+    alerts: AlertSettings = AlertSettings()
+    embedding_model: str = "builtin:all-MiniLM-L6-v2"
+    """A sentence-transformers folder, or the packaged all-MiniLM-L6-v2."""
+
+    def service(self, name: str) -> ServiceSettings:
+        """Return the named service; a wrong name lists the right ones."""
+        if name not in self.services:
+            known = ", ".join(sorted(self.services))
+            raise BadInput(f"there is no service '{name}'", fix=f"use one of: {known}")
+        return self.services[name]
+
+
+def config_path(given: Path | None, env: Mapping[str, str] | None = None) -> Path:
+    """Return the configuration file: the option, else ``$QUALITY_CONFIG``, else ``quality.yaml``."""
+    env = os.environ if env is None else env
+    return given or Path(env.get(CONFIG_ENV) or "quality.yaml")
+
+
+def home(env: Mapping[str, str] | None = None) -> Path:
+    """Return the folder for caches and local processes: ``$QUALITY_HOME``, else ``.quality`` here."""
+    env = os.environ if env is None else env
+    return Path(env.get(HOME_ENV) or ".quality").absolute()
+
+
+def secret(name: str | None, env: Mapping[str, str] | None = None) -> str | None:
+    """Return the value of a named environment variable; a name without a value is an error."""
+    if name is None:
+        return None
+    env = os.environ if env is None else env
+    if not env.get(name):
+        raise BadInput(f"the environment variable {name} is not set", fix=f"export {name}=…")
+    return env[name]
+
+
+def load(path: Path) -> Settings:
+    """Read and check the configuration; relative paths in it start at its own folder.
+
+    Raises:
+        BadInput: naming file, line and field.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadInput(
+            "there is no such configuration file",
+            file=path,
+            fix=f"pass --config FILE or set {CONFIG_ENV}; quality.yaml in the repository is an example",
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot be read: {error}", file=path) from error
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise BadInput(f"is no valid YAML: {error.problem}", file=path, line=line) from error
+    if not isinstance(data, dict):
+        raise BadInput(
+            "is empty or no mapping", file=path, fix="start from the example quality.yaml"
+        )
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadInput(
+            first["msg"],
+            file=path,
+            line=_line_of(node, first["loc"]),
+            field=".".join(str(part) for part in first["loc"]),
+        ) from None
+    return _anchored(settings, path.absolute().parent)
+
+
+def _anchored(settings: Settings, root: Path) -> Settings:
+    services = {
+        name: service.model_copy(
+            update={
+                "weights": root / service.weights.expanduser(),
+                "golden": service.golden
+                if service.golden.cases.startswith("builtin:")
+                else service.golden.model_copy(
+                    update={"cases": str(root / Path(service.golden.cases).expanduser())}
+                ),
+            }
+        )
+        for name, service in settings.services.items()
+    }
+    stores = settings.stores.model_copy(update={"work_dir": root / settings.stores.work_dir})
+    return settings.model_copy(update={"services": services, "stores": stores})
+
+
+def _line_of(node: Any, location: tuple[Any, ...]) -> int | None:
+    """Find the line of the deepest part of ``location`` that the file really has."""
+    line = None
+    for part in location:
+        if isinstance(node, yaml.MappingNode):
+            found = [(k, v) for k, v in node.value if k.value == str(part)]
+            if not found:
+                return line
+            line, node = found[0][0].start_mark.line + 1, found[0][1]
+        elif (
+            isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value)
+        ):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            return line
+    return line
