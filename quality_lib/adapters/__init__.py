@@ -1,0 +1,1 @@
+"""The I/O of the library: files, vLLM, MLflow. Adapters do not decide anything."""

@@ -1,0 +1,1 @@
+"""The hourly golden set: cases, runs, baselines, comparison and verdict. Pure."""
