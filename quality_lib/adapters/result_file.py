@@ -1,0 +1,57 @@
+"""The result of a golden check as one JSON file in its run folder."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from quality_lib.errors import BadInput, OutsideFailure
+from quality_lib.golden.result import SCHEMA, GoldenResult
+
+RESULT = "result.json"
+
+
+@cache
+def _adapter() -> TypeAdapter[GoldenResult]:
+    # Infinite log-probability differences must survive the round trip.
+    return TypeAdapter(GoldenResult, config={"ser_json_inf_nan": "strings"})
+
+
+def write_result(folder: Path, result: GoldenResult) -> Path:
+    """Write ``result.json`` so that it is either whole or not there."""
+    path, part = folder / RESULT, folder / f"{RESULT}.part"
+    try:
+        part.write_bytes(_adapter().dump_json(result))
+        part.replace(path)
+    except OSError as error:
+        raise OutsideFailure(f"{path} cannot be written: {error}") from error
+    return path
+
+
+def read_result(folder: Path) -> GoldenResult:
+    """Load the result of a golden check.
+
+    Raises:
+        BadInput: the folder holds none, or one of another schema.
+    """
+    path = folder / RESULT
+    try:
+        raw = json.loads(path.read_bytes())
+        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+            raise BadInput(
+                "is no result that this release reads",
+                file=path,
+                fix="run 'quality golden check' again",
+            )
+        return _adapter().validate_python(raw)
+    except FileNotFoundError:
+        raise BadInput(
+            "holds no result of a golden check",
+            file=folder,
+            fix="pass a folder written by 'quality golden check'",
+        ) from None
+    except (OSError, ValueError, ValidationError) as error:
+        raise BadInput(f"cannot be read: {error}", file=path) from error

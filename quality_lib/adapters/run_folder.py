@@ -1,0 +1,221 @@
+"""A golden run on disk: a journal while it runs, Parquet and ``run.json`` when it is done.
+
+While it runs: ``plan.json`` (what is being run) and ``answers.jsonl`` (one answer a line, written and
+flushed before the next step, so a kill loses at most the line being written). When it is done:
+``answers.parquet`` and, written last, ``run.json``; only with ``run.json`` is a run complete.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from quality_lib.errors import BadInput, DigestMismatch, OutsideFailure
+from quality_lib.golden.answer import Answer, Channel, Fault, GoldenRun, Probe
+
+PLAN, JOURNAL, TABLE, RUN = "plan.json", "answers.jsonl", "answers.parquet", "run.json"
+
+
+class RunFolder:
+    """Recorder of one golden run in a folder."""
+
+    def __init__(self, folder: Path, plan: Mapping[str, Any]) -> None:
+        """Open a folder for the run that ``plan`` describes; an unfinished equal one is resumed.
+
+        Raises:
+            DigestMismatch: the folder holds the beginning of another run.
+            OutsideFailure: the disk refuses.
+        """
+        self.folder = folder
+        self._answers: dict[str, Answer] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if (folder / RUN).exists():
+                raise BadInput(
+                    "already holds a finished run", file=folder, fix="choose another --out"
+                )
+            self.plan = self._settle_plan(plan)
+            self._answers = _read_journal(folder / JOURNAL)
+            self._journal: IO[str] = (folder / JOURNAL).open("a", encoding="utf-8")
+        except OSError as error:
+            raise OutsideFailure(f"{folder} cannot be written: {error}") from error
+
+    def _settle_plan(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep the identity of an unfinished run, so that run id and cache salt stay the same."""
+        path = self.folder / PLAN
+        if not path.exists():
+            write_json(path, plan)
+            return dict(plan)
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for name in ("golden_digest", "service", "model", "endpoint", "reference_run_id"):
+            if kept.get(name) != plan.get(name):
+                raise DigestMismatch(
+                    f"holds the beginning of another run ({name} {kept.get(name)!r}, "
+                    f"now {plan.get(name)!r})",
+                    file=self.folder,
+                    fix="choose another --out, or remove that folder",
+                )
+        return kept
+
+    def recorded(self) -> Mapping[str, Answer]:
+        """Return the answers kept so far."""
+        return self._answers
+
+    def record(self, answer: Answer) -> None:
+        """Append one answer to the journal."""
+        self._answers[answer.probe.key] = answer
+        try:
+            self._journal.write(json.dumps(_to_row(answer), ensure_ascii=False) + "\n")
+            self._journal.flush()
+        except OSError as error:
+            raise OutsideFailure(
+                f"{self.folder / JOURNAL} cannot be written: {error}. "
+                "Free some space and run the same command again to resume."
+            ) from error
+
+    def finish(self, run: GoldenRun) -> None:
+        """Write the table and, last, ``run.json``; the journal goes when both are on disk."""
+        try:
+            self._journal.close()
+            write_answers(self.folder / TABLE, run.answers)
+            meta = {f.name: getattr(run, f.name) for f in dataclasses.fields(run)}
+            del meta["answers"]
+            write_json(self.folder / RUN, meta)
+            (self.folder / JOURNAL).unlink()
+            (self.folder / PLAN).unlink()
+        except OSError as error:
+            raise OutsideFailure(
+                f"{self.folder} cannot be written: {error}. The answers are in {JOURNAL}; "
+                "free some space and run the same command again."
+            ) from error
+
+    def close(self) -> None:
+        """Release the journal."""
+        self._journal.close()
+
+
+def read_run(folder: Path) -> GoldenRun:
+    """Load a finished run.
+
+    Raises:
+        BadInput: no such folder, an unfinished run, or one that cannot be read.
+    """
+    if not (folder / RUN).exists():
+        if (folder / JOURNAL).exists():
+            raise BadInput(
+                "holds an unfinished run",
+                file=folder,
+                fix="run the same command again to resume it",
+            )
+        raise BadInput(
+            "holds no golden run", file=folder, fix="pass a folder written by 'golden run'"
+        )
+    try:
+        meta = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        return GoldenRun(**meta, answers=read_answers(folder / TABLE))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise BadInput(f"cannot be read: {error}", file=folder) from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file so that it is either whole or not there."""
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8") as file:
+        json.dump(value, file, ensure_ascii=False, indent=1, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def write_answers(path: Path, answers: Mapping[str, Answer]) -> None:
+    """Write answers as one Parquet table, a row each."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([
+        ("case_id", pa.string()),
+        ("channel", pa.string()),
+        ("attempt", pa.int32()),
+        ("text", pa.string()),
+        ("tool_calls", pa.string()),
+        ("finish_reason", pa.string()),
+        ("prompt_token_ids", pa.list_(pa.int32())),
+        ("token_ids", pa.list_(pa.int32())),
+        ("logprobs", pa.list_(pa.float64())),
+        ("latency_ms", pa.float64()),
+        ("fault", pa.string()),
+        ("error", pa.string()),
+    ])
+    rows = [_to_row(answer) for answer in answers.values()]
+    for row in rows:
+        row["tool_calls"] = json.dumps(row["tool_calls"], ensure_ascii=False)
+    part = path.with_name(path.name + ".part")
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), part, compression="zstd")
+    part.replace(path)
+
+
+def read_answers(path: Path) -> dict[str, Answer]:
+    """Load what ``write_answers`` wrote."""
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(path).to_pylist()
+    for row in rows:
+        row["tool_calls"] = json.loads(row["tool_calls"])
+    answers = [_from_row(row) for row in rows]
+    return {answer.probe.key: answer for answer in answers}
+
+
+def _read_journal(path: Path) -> dict[str, Answer]:
+    if not path.exists():
+        return {}
+    answers: dict[str, Answer] = {}
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        try:
+            answer = _from_row(json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            if not line.endswith("\n"):
+                _cut(path)  # a kill in the middle of the last line
+                break
+            raise BadInput(f"cannot be read: {error}", file=path, line=number) from error
+        answers[answer.probe.key] = answer
+    return answers
+
+
+def _cut(path: Path) -> None:
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    with path.open("r+b") as file:
+        file.truncate(end)
+
+
+def _to_row(answer: Answer) -> dict[str, Any]:
+    row = {f.name: getattr(answer, f.name) for f in dataclasses.fields(answer)}
+    probe = row.pop("probe")
+    return {
+        "case_id": probe.case_id,
+        "channel": str(probe.channel),
+        "attempt": probe.attempt,
+        **row,
+        "tool_calls": [dict(call) for call in answer.tool_calls],
+        "fault": str(answer.fault) if answer.fault else None,
+    }
+
+
+def _from_row(row: Mapping[str, Any]) -> Answer:
+    return Answer(
+        probe=Probe(row["case_id"], Channel(row["channel"]), row["attempt"]),
+        text=row["text"],
+        tool_calls=tuple(row["tool_calls"]),
+        finish_reason=row["finish_reason"],
+        prompt_token_ids=tuple(row["prompt_token_ids"]),
+        token_ids=tuple(row["token_ids"]),
+        logprobs=tuple(row["logprobs"]),
+        latency_ms=row["latency_ms"],
+        fault=Fault(row["fault"]) if row["fault"] else None,
+        error=row["error"],
+    )

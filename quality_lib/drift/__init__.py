@@ -1,0 +1,1 @@
+"""The statistics of drift: noise bands from repeated healthy runs. Pure."""
