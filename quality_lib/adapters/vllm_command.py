@@ -1,0 +1,73 @@
+"""The command line and the environment of vLLM's OpenAI server as a local process."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import quality_lib
+from quality_lib.adapters.engine import EngineSpec
+from quality_lib.adapters.ports import LOOPBACK
+from quality_lib.errors import BadInput
+
+INTROSPECTION = "quality_lib.serving.introspection.Introspection"
+OURS = {"--model", "--served-model-name", "--host", "--port", "--uds"}
+
+DEFAULT_ENV = {
+    # A serving instance must not depend on, nor tell, anybody outside.
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    # GiB; the CPU back-end's own default takes a large share of the machine's memory.
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    # Seconds. Its workers do not notice the end by themselves, and with the default of 5 even an
+    # idle server took 10 s to stop; nothing is lost, because the requests have drained by then.
+    "VLLM_WORKER_SHUTDOWN_TIMEOUT_SECONDS": "1",
+}
+
+
+def vllm_command(spec: EngineSpec, port: int) -> tuple[str, ...]:
+    """Return the argument list that serves ``spec`` on a loopback port."""
+    options = {arg.partition("=")[0].replace("_", "-") for arg in spec.args if arg.startswith("--")}
+    if clash := sorted(options & OURS):
+        raise BadInput(
+            f"the engine sets {', '.join(clash)} itself",
+            field="engine.args",
+            fix="leave these out of the arguments",
+        )
+    drain = (
+        ()
+        if "--shutdown-timeout" in options
+        else (
+            "--shutdown-timeout",
+            # vLLM's default of 0 drops the requests in flight.
+            str(math.ceil(spec.drain_s)),
+        )
+    )
+    return (
+        sys.executable,
+        # The console script `vllm` does not work in the CPU package.
+        *("-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", str(spec.model_path)),
+        *("--served-model-name", spec.served_name),
+        *("--host", LOOPBACK),
+        *("--port", str(port)),
+        *drain,
+        *(("--middleware", INTROSPECTION) if spec.introspection else ()),
+        *spec.args,
+    )
+
+
+def server_env(inherited: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the server's environment: ``given`` over what is inherited over the defaults."""
+    package_root = str(Path(quality_lib.__file__).parents[1])
+    path = inherited.get("PYTHONPATH")
+    return {
+        **DEFAULT_ENV,
+        **inherited,
+        # The server imports our middleware, installed or not.
+        "PYTHONPATH": f"{package_root}:{path}" if path else package_root,
+        **given,
+    }

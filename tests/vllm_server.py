@@ -1,0 +1,69 @@
+"""The real model and the real vLLM server that a test session shares."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from quality_lib import settings
+from quality_lib.adapters import model_source
+from quality_lib.adapters.engine import EngineSpec, Instance, running
+from quality_lib.adapters.local_engine import LocalEngine
+
+SERVED_NAME = "chat"
+SERVER_ARGS = (
+    *("--max-model-len", "2048"),
+    "--enforce-eager",
+    "--enable-auto-tool-choice",
+    *("--tool-call-parser", "hermes"),
+)
+START_TIMEOUT_S = 600.0
+"""A start takes 45 s on a quiet machine and several times that on a busy one."""
+
+ENDPOINT_ENV = "QUALITY_TEST_ENDPOINT"
+"""Address of a server that already runs: spares the minute of a start while writing tests."""
+
+
+@contextmanager
+def running_server(model: Path, state_dir: Path, *args: str) -> Generator[Instance]:
+    """Give a warmed-up vLLM server with ``SERVER_ARGS`` and ``args``; stop it at the end."""
+    spec = EngineSpec(model, SERVED_NAME, (*SERVER_ARGS, *args), drain_s=10.0)
+    with running(LocalEngine(state_dir), spec, START_TIMEOUT_S) as instance:
+        yield instance
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    """The packaged SmolLM2, converted once into the cache that ``quality`` itself uses."""
+    return model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
+
+
+@pytest.fixture(scope="session")
+def vllm_server(
+    model_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[Instance]:
+    endpoint = os.environ.get(ENDPOINT_ENV)
+    if endpoint:
+        yield _foreign(endpoint.rstrip("/"), model_folder)
+        return
+    with running_server(model_folder, tmp_path_factory.mktemp("engine")) as instance:
+        yield instance
+
+
+def _foreign(endpoint: str, model_folder: Path) -> Instance:
+    httpx.get(f"{endpoint}/health", timeout=5).raise_for_status()
+    return Instance(
+        id="foreign",
+        endpoint=endpoint,
+        pid=0,
+        log_path=Path(os.devnull),
+        model_path=model_folder,
+        served_name=SERVED_NAME,
+        started_at="",
+        args=SERVER_ARGS,
+    )
