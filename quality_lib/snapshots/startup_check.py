@@ -1,0 +1,98 @@
+"""Whether a running server is what its snapshot says it should be (requirement G6.1). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quality_lib.records import Outcome, Verdict
+from quality_lib.snapshots.arguments import comparable
+from quality_lib.snapshots.manifest import Manifest
+
+FIELDS = (
+    "vllm_version",
+    "args",
+    "dtype",
+    "kv_cache_dtype",
+    "max_model_len",
+    "generation_config",
+    "chat_template_sha256",
+    "tokenizer_sha256",
+    "adapters",
+)
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """What could be observed of a running server; ``None`` means that it could not be observed."""
+
+    vllm_version: str | None = None
+    args: tuple[str, ...] | None = None
+    dtype: str | None = None
+    kv_cache_dtype: str | None = None
+    max_model_len: int | None = None
+    generation_config: Mapping[str, Any] | None = None
+    chat_template_sha256: str | None = None
+    tokenizer_sha256: str | None = None
+    adapters: tuple[str, ...] | None = None
+    """Names of the LoRA adapters that are served; the empty tuple means none."""
+    weights_path: str | None = None
+
+
+def check_startup(manifest: Manifest, observed: ServerFacts) -> tuple[Verdict, ...]:
+    """Return one verdict per field, in the order of ``FIELDS``.
+
+    A field that was not recorded or cannot be observed is UNJUDGED: it is never a pass.
+    """
+    return tuple(
+        _judge(name, getattr(manifest.serving, name), getattr(observed, name)) for name in FIELDS
+    )
+
+
+def _judge(field: str, recorded: Any, observed: Any) -> Verdict:
+    reason = f"startup_{field}"
+    expected, found = _comparable(field, recorded), _comparable(field, observed)
+    evidence = {"field": field, "expected": expected, "found": found}
+    if recorded is None:
+        return Verdict(
+            Outcome.UNJUDGED, reason, f"{field}: the snapshot does not record it", evidence
+        )
+    if observed is None:
+        return Verdict(Outcome.UNJUDGED, reason, f"{field}: could not be observed", evidence)
+    if expected == found:
+        return Verdict(Outcome.PASSED, reason, f"{field}: as recorded", evidence)
+    return Verdict(
+        Outcome.FAILED,
+        reason,
+        f"{field}: the snapshot has {_shown(expected, found)}, "
+        f"the server has {_shown(found, expected)}",
+        evidence,
+    )
+
+
+def _comparable(field: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if field == "args":
+        return comparable(value)
+    if field == "adapters":
+        return tuple(sorted(value))
+    if field == "generation_config":
+        return dict(value)
+    return value
+
+
+def _shown(value: Any, other: Any) -> str:
+    """Show of a collection only what the other side lacks; a long list hides its one difference."""
+    if isinstance(value, tuple) and isinstance(other, tuple):
+        own = [str(item) for item in value if item not in other]
+        return ", ".join(own) if own else "nothing more"
+    if isinstance(value, dict) and isinstance(other, dict):
+        own = [
+            f"{key}={value[key]!r}"
+            for key in sorted(value)
+            if key not in other or other[key] != value[key]
+        ]
+        return ", ".join(own) if own else "nothing more"
+    return str(value)
