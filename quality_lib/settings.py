@@ -58,7 +58,6 @@ class GoldenSettings(_Strict):
     repeats: int = Field(default=3, ge=2, le=50)
     """Healthy runs that make a baseline."""
     request_timeout_s: float = Field(default=120.0, gt=0)
-    schedule: str | None = "@hourly"
 
 
 class EngineSettings(_Strict):

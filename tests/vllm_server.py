@@ -49,20 +49,21 @@ def vllm_server(
 ) -> Generator[Instance]:
     endpoint = os.environ.get(ENDPOINT_ENV)
     if endpoint:
-        yield _foreign(endpoint.rstrip("/"), model_folder)
+        yield _foreign(endpoint.rstrip("/"))
         return
     with running_server(model_folder, tmp_path_factory.mktemp("engine")) as instance:
         yield instance
 
 
-def _foreign(endpoint: str, model_folder: Path) -> Instance:
-    httpx.get(f"{endpoint}/health", timeout=5).raise_for_status()
+def _foreign(endpoint: str) -> Instance:
+    answer = httpx.get(f"{endpoint}/v1/models", timeout=5).raise_for_status()
+    served = next(m for m in answer.json()["data"] if m["id"] == SERVED_NAME)
     return Instance(
         id="foreign",
         endpoint=endpoint,
         pid=0,
         log_path=Path(os.devnull),
-        model_path=model_folder,
+        model_path=Path(served["root"]),
         served_name=SERVED_NAME,
         started_at="",
         args=SERVER_ARGS,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.golden.result import SCHEMA, GoldenResult
@@ -14,17 +13,19 @@ from quality_lib.golden.result import SCHEMA, GoldenResult
 RESULT = "result.json"
 
 
-@cache
-def _adapter() -> TypeAdapter[GoldenResult]:
-    # Infinite log-probability differences must survive the round trip.
-    return TypeAdapter(GoldenResult, config={"ser_json_inf_nan": "strings"})
+class _File(BaseModel):
+    """The file's content. Infinite log-probability differences survive the round trip as texts."""
+
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+    result: GoldenResult
 
 
 def write_result(folder: Path, result: GoldenResult) -> Path:
     """Write ``result.json`` so that it is either whole or not there."""
     path, part = folder / RESULT, folder / f"{RESULT}.part"
     try:
-        part.write_bytes(_adapter().dump_json(result))
+        part.write_text(_File(result=result).model_dump_json(), encoding="utf-8")
         part.replace(path)
     except OSError as error:
         raise OutsideFailure(f"{path} cannot be written: {error}") from error
@@ -40,13 +41,13 @@ def read_result(folder: Path) -> GoldenResult:
     path = folder / RESULT
     try:
         raw = json.loads(path.read_bytes())
-        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+        if not isinstance(raw, dict) or raw.get("result", {}).get("schema") != SCHEMA:
             raise BadInput(
                 "is no result that this release reads",
                 file=path,
                 fix="run 'quality golden check' again",
             )
-        return _adapter().validate_python(raw)
+        return _File.model_validate(raw).result
     except FileNotFoundError:
         raise BadInput(
             "holds no result of a golden check",

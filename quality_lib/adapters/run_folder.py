@@ -173,16 +173,16 @@ def _read_journal(path: Path) -> dict[str, Answer]:
     if not path.exists():
         return {}
     answers: dict[str, Answer] = {}
-    text = path.read_text(encoding="utf-8", errors="replace")
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
+    # Not splitlines(): an answer may hold other line separators of Unicode.
+    *lines, tail = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    for number, line in enumerate(lines, 1):
         try:
             answer = _from_row(json.loads(line))
         except (ValueError, KeyError, TypeError) as error:
-            if not line.endswith("\n"):
-                _cut(path)  # a kill in the middle of the last line
-                break
             raise BadInput(f"cannot be read: {error}", file=path, line=number) from error
         answers[answer.probe.key] = answer
+    if tail:
+        _cut(path)  # a kill in the middle of the last line
     return answers
 
 

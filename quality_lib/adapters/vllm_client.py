@@ -194,7 +194,7 @@ class VllmClient:
     ) -> httpx.Response:
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(ATTEMPTS),
-            wait=tenacity.wait_exponential_jitter(initial=0.5, max=8),
+            wait=tenacity.wait_exponential_jitter(multiplier=0.5, max=8),
             retry=tenacity.retry_if_exception(_is_lost)
             | tenacity.retry_if_result(lambda r: r.status_code in RETRIED_STATUS),
             sleep=self._sleep,
@@ -238,15 +238,24 @@ def _decoded(payload: Mapping[str, Any]) -> dict[str, Any]:
     calls = message.get("tool_calls") or ()
     content = (choice.get("logprobs") or {}).get("content") or ()
     return {
-        "text": message.get("content") or "",
+        "text": _storable(message.get("content") or ""),
         "tool_calls": tuple(
-            {"name": c["function"]["name"], "arguments": c["function"]["arguments"]} for c in calls
+            {
+                "name": _storable(c["function"]["name"]),
+                "arguments": _storable(c["function"]["arguments"]),
+            }
+            for c in calls
         ),
         "finish_reason": choice.get("finish_reason"),
         "prompt_token_ids": tuple(payload.get("prompt_token_ids") or ()),
         "token_ids": tuple(choice.get("token_ids") or ()),
         "logprobs": tuple(entry.get("logprob") for entry in content),
     }
+
+
+def _storable(text: str) -> str:
+    """Replace half surrogate pairs, which JSON can carry and UTF-8 files cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _raw_scored(payload: Mapping[str, Any], ids: Sequence[int], start: int) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def judge(
     worse = [*_degradations(comparison, floors), *failed_floor]
     moved = [
         *(
-            Reason(f"startup_{v.reason}", v.sentence, BearsOn.CHANGED)
+            Reason(v.reason, v.sentence, BearsOn.CHANGED)
             for v in startup
             if v.outcome is Outcome.FAILED
         ),

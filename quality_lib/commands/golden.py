@@ -1,0 +1,298 @@
+"""``quality golden …``: run the golden set, make baselines, compare, check a service, publish."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from quality_lib.adapters.baseline_file import BASELINE, read_baseline
+from quality_lib.adapters.case_files import load_cases
+from quality_lib.adapters.run_folder import read_run
+from quality_lib.commands import golden_set
+from quality_lib.commands.output import AsJson, emit_json, progress_bar, stderr, stdout
+from quality_lib.errors import EXIT_BAD_QUALITY, EXIT_GOOD, EXIT_INCONCLUSIVE
+from quality_lib.golden.comparison import Comparison
+from quality_lib.golden.ports import Progress
+from quality_lib.golden.result import GoldenResult
+from quality_lib.golden.verdict import GoldenVerdict
+from quality_lib.jobs import golden as jobs
+from quality_lib.records import Outcome, Summary
+from quality_lib.settings import Settings, config_path, load
+
+app = typer.Typer(no_args_is_help=True, help="The golden set: run it, compare it, judge a service.")
+golden_set.register(app)
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="Configuration file; default $QUALITY_CONFIG, then quality.yaml."
+    ),
+]
+Service = Annotated[str, typer.Option("--service", help="Name of the service in quality.yaml.")]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        help="Folder of the run. An unfinished run in it is resumed, a finished one is kept.",
+    ),
+]
+
+COLOURS = {
+    Summary.HEALTHY: "bold green",
+    Summary.DEGRADED: "bold yellow",
+    Summary.FAILED: "bold red",
+    Summary.INCONCLUSIVE: "bold white on grey37",
+}
+OUTCOME_COLOURS = {
+    Outcome.PASSED: "green",
+    Outcome.SUSPECT: "yellow",
+    Outcome.FAILED: "red",
+    Outcome.UNJUDGED: "grey62",
+}
+
+
+def _settings(config: Path | None) -> Settings:
+    return load(config_path(config))
+
+
+@contextmanager
+def _progress() -> Generator[Progress]:
+    """Show one bar per stage on a terminal; without one, a line at each tenth for the task log."""
+    with progress_bar(quiet=not stderr.is_terminal) as bars:
+        tasks: dict[str, Any] = {}
+        told = {"share": -1}
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stderr.is_terminal:
+                if "run" not in tasks:
+                    tasks["run"] = bars.add_task(stage, total=total)
+                bars.update(tasks["run"], description=stage, completed=done, total=total)
+                return
+            share = 10 * done // max(1, total)
+            if share != told["share"]:
+                told["share"] = share
+                stderr.print(f"{stage}: {done} of {total} probes", highlight=False)
+
+        yield show
+
+
+def _note(text: str) -> None:
+    stderr.print(f"· {text}", highlight=False)
+
+
+@app.command("services")
+def services(config: Config = None, as_json: AsJson = False) -> None:
+    """List the configured services."""
+    settings = _settings(config)
+    names = sorted(settings.services)
+    if as_json:
+        emit_json({"services": names})
+        return
+    table = Table("service", "endpoint", "model", "golden set")
+    for name in names:
+        service = settings.services[name]
+        table.add_row(name, service.endpoint, service.model, service.golden.cases)
+    stdout.print(table)
+
+
+@app.command("run")
+def run(
+    service: Service,
+    out: Out,
+    config: Config = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="Score this baseline's stored answers; default: the run's own answers."),
+    ] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="Ask this address instead of the configured one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the golden set once against a service and keep every answer.
+
+    Ctrl-C or a kill loses nothing: the same command resumes.
+    """
+    settings = _settings(config)
+    chosen = settings.service(service)
+    if endpoint:
+        chosen = chosen.model_copy(update={"endpoint": endpoint})
+    known = read_baseline(baseline) if baseline else None
+    reference = jobs.Reference(known.run_ids[0], known.references()) if known else None
+    with _progress() as progress:
+        done = jobs.run_golden(
+            service,
+            chosen,
+            load_cases(chosen.golden.cases),
+            out,
+            reference=reference,
+            progress=progress,
+        )
+    faults = [a for a in done.answers.values() if not a.is_judgeable]
+    if as_json:
+        emit_json({
+            "run_id": done.run_id,
+            "run_dir": out,
+            "probes": len(done.answers),
+            "faults": len(faults),
+            "duration_s": done.duration_s,
+        })
+    else:
+        stdout.print(
+            f"run {done.run_id}: {len(done.answers)} probes, {len(faults)} without an answer, "
+            f"{done.duration_s:.0f} s\nkept in {out}"
+        )
+
+
+@app.command("baseline")
+def baseline(
+    service: Service,
+    out: Out,
+    config: Config = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=2, help="Healthy runs; default from quality.yaml.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a baseline of repeated healthy runs, with their spread.
+
+    Only do this while the service is known to be good: later checks are held against it.
+    """
+    with _progress() as progress:
+        made = jobs.make_baseline(
+            _settings(config), service, out, repeats=repeats, progress=progress, note=_note
+        )
+    if as_json:
+        emit_json({
+            "baseline": out / BASELINE,
+            "runs": list(made.run_ids),
+            "golden_digest": made.golden_digest,
+            "cases": len(made.cases),
+        })
+    else:
+        stdout.print(f"baseline of {len(made.cases)} cases and {len(made.run_ids)} runs in {out}")
+
+
+@app.command("compare")
+def compare(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A folder of 'golden run'.")],
+    baseline_dir: Annotated[Path, typer.Argument(metavar="BASELINE", help="File or folder.")],
+    service: Service,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold a finished run against a baseline. Exit code 1 for bad quality or a change."""
+    settings = _settings(config)
+    comparison, verdict = jobs.compare_run(
+        settings, settings.service(service), read_run(run_dir), read_baseline(baseline_dir)
+    )
+    if as_json:
+        emit_json({"verdict": verdict, "comparison": comparison})
+    else:
+        print_verdict(comparison, verdict)
+    raise typer.Exit(exit_code(verdict))
+
+
+@app.command("check")
+def check(
+    service: Service,
+    out: Out,
+    config: Config = None,
+    snapshot: Annotated[
+        str, typer.Option(help="Alias or id of the snapshot to hold the service against.")
+    ] = "serving",
+    as_json: AsJson = False,
+) -> None:
+    """Do the hourly check: start-up facts, golden run, comparison, verdict and report.
+
+    Exit codes: 0 healthy and unchanged, 1 degraded, failed or changed, 4 inconclusive.
+    """
+    with _progress() as progress:
+        result = jobs.check_service(
+            _settings(config), service, out, snapshot=snapshot, progress=progress, note=_note
+        )
+    if as_json:
+        emit_json(summary_of(result, out))
+    else:
+        print_verdict(result.comparison, result.verdict)
+        stdout.print(f"report: {out / jobs.REPORT}")
+    raise typer.Exit(exit_code(result.verdict))
+
+
+@app.command("publish")
+def publish(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="A folder of 'golden check'.")],
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Store a finished check in MLflow; doing it again changes nothing."""
+    published = jobs.publish(_settings(config), run_dir)
+    if as_json:
+        emit_json(published)
+    else:
+        stdout.print(f"run:    {published['run_url']}\nreport: {published['report_url']}")
+
+
+def exit_code(verdict: GoldenVerdict) -> int:
+    """Return the documented exit code of a verdict."""
+    if verdict.is_good:
+        return EXIT_GOOD
+    if verdict.summary is Summary.INCONCLUSIVE:
+        return EXIT_INCONCLUSIVE
+    if verdict.summary is Summary.HEALTHY and verdict.changed.value == "unknown":
+        return EXIT_INCONCLUSIVE
+    return EXIT_BAD_QUALITY
+
+
+def summary_of(result: GoldenResult, out: Path) -> dict[str, Any]:
+    """Return the small object that callers of ``golden check --json`` read."""
+    verdict = result.verdict
+    return {
+        "service": result.service,
+        "run_id": result.run_id,
+        "run_dir": out,
+        "snapshot_id": result.snapshot_id,
+        "summary": verdict.summary,
+        "changed": verdict.changed,
+        "degraded": verdict.degraded,
+        "headline": verdict.headline,
+        "reasons": [{"code": r.code, "sentence": r.sentence} for r in verdict.reasons],
+        "worst_cases": list(verdict.worst_cases),
+        "suspected": verdict.suspected,
+        "report": out / jobs.REPORT,
+        "mean_similarity": result.comparison.mean_similarity,
+        "duration_s": result.duration_s,
+    }
+
+
+def print_verdict(comparison: Comparison, verdict: GoldenVerdict) -> None:
+    """Show a verdict on a terminal: the headline first, then why, then the numbers."""
+    stdout.print(f"[{COLOURS[verdict.summary]}] {verdict.headline} [/]")
+    for reason in verdict.reasons:
+        stdout.print(f"  · {reason.sentence}", highlight=False)
+    if verdict.suspected:
+        stdout.print(f"  suspected: {verdict.suspected}", highlight=False)
+    table = Table("statistic", "channel", "value", "healthy", "limit", "cases", "outcome")
+    for finding in comparison.findings:
+        colour = OUTCOME_COLOURS[finding.outcome]
+        table.add_row(
+            finding.statistic,
+            (finding.channel or "all").replace("_", " "),
+            _number(finding.value),
+            _number(finding.healthy),
+            _number(finding.limit),
+            str(finding.cases),
+            f"[{colour}]{finding.outcome}[/]",
+        )
+    stdout.print(table)
+    if verdict.worst_cases:
+        stdout.print(f"worst cases: {', '.join(verdict.worst_cases)}", highlight=False)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

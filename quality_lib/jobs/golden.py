@@ -1,0 +1,381 @@
+"""Golden jobs: one run, a baseline of repeated runs, and the hourly check of a service."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from quality_lib import wiring
+from quality_lib.adapters.baseline_file import BASELINE, read_baseline, write_baseline
+from quality_lib.adapters.case_files import load_cases
+from quality_lib.adapters.report_html import render_report
+from quality_lib.adapters.result_file import RESULT, read_result, write_result
+from quality_lib.adapters.run_folder import RUN, TABLE, RunFolder, read_run, write_json
+from quality_lib.errors import BadInput, NoData, OutsideFailure
+from quality_lib.golden.answer import DECODE_CHANNELS, SCORED_CHANNELS, Answer, GoldenRun
+from quality_lib.golden.baseline import Baseline, build_baseline
+from quality_lib.golden.case import GoldenSet
+from quality_lib.golden.comparison import Comparison, compare
+from quality_lib.golden.execute import execute
+from quality_lib.golden.parse import golden_digest
+from quality_lib.golden.plan import first_attempts
+from quality_lib.golden.ports import Progress
+from quality_lib.golden.result import SCHEMA, GoldenResult, TrendPoint
+from quality_lib.golden.verdict import GoldenVerdict, judge
+from quality_lib.jobs.deployment import Deployment, observe_deployment
+from quality_lib.records import Verdict as CheckVerdict
+from quality_lib.settings import ServiceSettings, Settings
+from quality_lib.snapshots.ports import SERVING
+from quality_lib.snapshots.startup_check import check_startup
+
+REPORT = "report.html"
+
+Clock = Callable[[], datetime]
+Note = Callable[[str], None]
+
+
+def utc_now() -> datetime:
+    """Return the time in UTC; the default clock of the jobs."""
+    return datetime.now(UTC)  # noqa: TID251 - the shell's clock, an argument everywhere else
+
+
+def _silent(_: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Stored answers that a run scores."""
+
+    run_id: str
+    answers: Mapping[str, Answer]
+
+
+def run_golden(
+    service_name: str,
+    service: ServiceSettings,
+    cases: GoldenSet,
+    out: Path,
+    *,
+    reference: Reference | None = None,
+    concurrency: int | None = None,
+    environment: Mapping[str, Any] | None = None,
+    clock: Clock = utc_now,
+    progress: Progress = lambda stage, done, total: None,
+) -> GoldenRun:
+    """Run the golden set into a folder; an unfinished run in it is resumed, a finished one returned.
+
+    Raises:
+        OutsideFailure: server or disk failed; what was answered is kept.
+    """
+    if (out / RUN).exists():
+        return read_run(out)
+    started = clock()
+    concurrency = concurrency or service.golden.concurrency
+    folder = RunFolder(
+        out,
+        {
+            "run_id": f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
+            "started_at": started.isoformat(timespec="seconds"),
+            "golden_digest": golden_digest(cases),
+            "service": service_name,
+            "model": service.model,
+            "endpoint": service.endpoint,
+            "reference_run_id": reference.run_id if reference else None,
+        },
+    )
+    plan = folder.plan
+
+    async def work() -> tuple[Mapping[str, Any], dict[str, Answer]]:
+        async with wiring.model_client(service) as client:
+            contract = await client.contract()
+            answers = await execute(
+                cases,
+                client,
+                folder,
+                concurrency=concurrency,
+                cache_salt=plan["run_id"],
+                reference=reference.answers if reference else None,
+                progress=progress,
+            )
+            return contract, answers
+
+    try:
+        contract, answers = asyncio.run(work())
+        run = GoldenRun(
+            run_id=plan["run_id"],
+            service=service_name,
+            started_at=plan["started_at"],
+            duration_s=round((clock() - started).total_seconds(), 1),
+            golden_digest=plan["golden_digest"],
+            model=service.model,
+            endpoint=service.endpoint,
+            concurrency=concurrency,
+            contract=contract,
+            answers=answers,
+            reference_run_id=plan["reference_run_id"],
+            environment=environment,
+        )
+        folder.finish(run)
+    finally:
+        folder.close()
+    return run
+
+
+def make_baseline(
+    settings: Settings,
+    service_name: str,
+    out: Path,
+    *,
+    repeats: int | None = None,
+    clock: Clock = utc_now,
+    progress: Progress = lambda stage, done, total: None,
+    note: Note = _silent,
+) -> Baseline:
+    """Run the set several times and write ``baseline.json``; finished runs in ``out`` are kept.
+
+    The runs differ in load and order on purpose, so that the band holds what batching alone does:
+    the first runs as configured, the second with half the concurrency, the third with a quarter, …
+
+    Raises:
+        NoData: a healthy run must be complete.
+        BadInput: healthy runs agree less than the alert floor: every later check would alert.
+    """
+    service = settings.service(service_name)
+    cases = load_cases(service.golden.cases)
+    if (out / BASELINE).exists():
+        done = read_baseline(out)
+        if done.golden_digest == golden_digest(cases):
+            return done
+    repeats = repeats or service.golden.repeats
+    environment = observe_deployment(service).environment
+    runs: list[GoldenRun] = []
+    for number in range(repeats):
+        note(f"healthy run {number + 1} of {repeats}")
+        concurrency = max(1, service.golden.concurrency >> min(number, 2))
+        runs.append(
+            run_golden(
+                service_name,
+                service,
+                _reordered(cases, number),
+                out / f"run-{number + 1}",
+                reference=_reference_of(runs[0]) if runs else None,
+                concurrency=concurrency,
+                environment=environment,
+                clock=clock,
+                progress=progress,
+            )
+        )
+    note("comparing the runs with each other")
+    baseline = build_baseline(
+        cases, runs, wiring.similarity(settings), clock().isoformat(timespec="seconds")
+    )
+    healthy = _mean_similarity(baseline)
+    floor = service.thresholds.similarity_alert + service.thresholds.band_floor
+    if healthy < floor:
+        raise BadInput(
+            f"healthy runs agree with each other only to {healthy:.3f}, and a check alerts below "
+            f"{service.thresholds.similarity_alert}: every hour would alert",
+            file=service.golden.cases,
+            fix="use more greedy cases or lower similarity_alert for this service",
+        )
+    write_baseline(out / BASELINE, baseline)
+    return baseline
+
+
+def _reordered(cases: GoldenSet, number: int) -> GoldenSet:
+    """Return the cases as they are for the first run, in another fixed order for each further one."""
+    shuffled = list(cases)
+    if number:
+        random.Random(number).shuffle(shuffled)  # noqa: S311 - an order, no secret
+    return shuffled
+
+
+def _mean_similarity(baseline: Baseline) -> float:
+    values = [
+        o.similarity
+        for case in baseline.cases.values()
+        for o in case.observations
+        if o.similarity is not None
+    ]
+    return sum(values) / len(values)
+
+
+def _reference_of(run: GoldenRun) -> Reference:
+    return Reference(run.run_id, first_attempts(run.answers.values()))
+
+
+def compare_run(
+    settings: Settings,
+    service: ServiceSettings,
+    run: GoldenRun,
+    baseline: Baseline,
+    startup: tuple[CheckVerdict, ...] = (),
+) -> tuple[Comparison, GoldenVerdict]:
+    """Hold a run against a baseline and judge it."""
+    cases = load_cases(service.golden.cases)
+    comparison = compare(
+        cases,
+        run,
+        baseline,
+        wiring.similarity(settings),
+        wiring.limits(service.thresholds),
+        golden_digest(cases),
+    )
+    return comparison, judge(comparison, wiring.floors(service.thresholds), startup)
+
+
+def check_service(
+    settings: Settings,
+    service_name: str,
+    out: Path,
+    *,
+    snapshot: str = SERVING,
+    clock: Clock = utc_now,
+    progress: Progress = lambda stage, done, total: None,
+    note: Note = _silent,
+) -> GoldenResult:
+    """Do the hourly check: start-up facts, golden run, comparison, verdict, report; all in ``out``.
+
+    Doing it again in the same folder resumes, or returns the result that is there.
+
+    Raises:
+        NoData: the service has no snapshot to be held against.
+        OutsideFailure: server, MLflow or disk failed; finished parts are kept.
+    """
+    if (out / RESULT).exists():
+        return read_result(out)
+    service = settings.service(service_name)
+    note("fetching the snapshot's baseline")
+    stored, baseline = _fetch_baseline(settings, service_name, snapshot, out)
+    note("looking at the server")
+    deployment = observe_deployment(service)
+    startup = check_startup(stored.manifest, deployment.facts)
+    cases = load_cases(service.golden.cases)
+    if golden_digest(cases) != baseline.golden_digest:
+        raise BadInput(
+            f"the configured golden set ({golden_digest(cases)[:12]}) is not the one the snapshot's "
+            f"baseline was made with ({baseline.golden_digest[:12]})",
+            file=service.golden.cases,
+            fix="register the service again, so that it gets a baseline of the new set",
+        )
+    run = run_golden(
+        service_name,
+        service,
+        cases,
+        out,
+        reference=Reference(baseline.run_ids[0], baseline.references()),
+        environment=deployment.environment,
+        clock=clock,
+        progress=progress,
+    )
+    note("comparing with the baseline")
+    comparison, verdict = compare_run(settings, service, run, baseline, startup)
+    result = _result(run, stored.entry, deployment, comparison, verdict, startup)
+    write_result(out, result)
+    note("writing the report")
+    write_report(settings, out, result, note)
+    return result
+
+
+def _fetch_baseline(
+    settings: Settings, name: str, snapshot: str, out: Path
+) -> tuple[Any, Baseline]:
+    store = wiring.snapshot_store(settings)
+    if not store.list(name):
+        raise NoData(
+            f"service '{name}' has no snapshot yet, so there is nothing to hold it against. "
+            f"Register one: trigger the DAG register_snapshot, or 'quality snapshot create "
+            f"--service {name}'"
+        )
+    stored = store.get(name, snapshot)
+    if stored.manifest.golden is None:
+        raise NoData(f"snapshot {stored.snapshot_id[:12]} of '{name}' holds no baseline")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutsideFailure(f"{out} cannot be written: {error}") from error
+    path = store.fetch_file(
+        stored, baseline_name(stored.manifest.golden.baseline_uri), out / BASELINE
+    )
+    return stored, read_baseline(path)
+
+
+def baseline_name(uri: str) -> str:
+    """Return the name of the baseline file within the snapshot's files."""
+    return uri if uri.endswith(".json") else f"{uri.rstrip('/')}/{BASELINE}".lstrip("/")
+
+
+def _result(
+    run: GoldenRun,
+    entry: Any,
+    deployment: Deployment,
+    comparison: Comparison,
+    verdict: GoldenVerdict,
+    startup: tuple[CheckVerdict, ...],
+) -> GoldenResult:
+    answers = run.answers.values()
+    return GoldenResult(
+        schema=SCHEMA,
+        service=run.service,
+        endpoint=run.endpoint,
+        model=run.model,
+        run_id=run.run_id,
+        started_at=run.started_at,
+        duration_s=run.duration_s,
+        snapshot_id=entry.snapshot_id,
+        deployment_key=deployment.key,
+        is_snapshot_deployment=deployment.key == entry.deployment_key,
+        verdict=verdict,
+        comparison=comparison,
+        startup=startup,
+        environment=deployment.environment,
+        tokens={
+            "generated": sum(
+                len(a.token_ids) for a in answers if a.probe.channel in DECODE_CHANNELS
+            ),
+            "scored": sum(len(a.token_ids) for a in answers if a.probe.channel in SCORED_CHANNELS),
+        },
+    )
+
+
+def write_report(settings: Settings, out: Path, result: GoldenResult, note: Note = _silent) -> Path:
+    """Write the HTML report; a silent MLflow costs the trend, not the report."""
+    history: tuple[TrendPoint, ...] = ()
+    try:
+        history = wiring.result_store(settings).history(result.service)
+    except OutsideFailure as error:
+        note(f"the report has no trend: {error}")
+    floors = wiring.floors(settings.service(result.service).thresholds)
+    path = out / REPORT
+    try:
+        path.write_text(render_report(result, history, floors), encoding="utf-8")
+    except OSError as error:
+        raise OutsideFailure(f"{path} cannot be written: {error}") from error
+    return path
+
+
+def publish(settings: Settings, out: Path) -> Mapping[str, Any]:
+    """Store a finished check in MLflow; doing it twice stores it once.
+
+    Raises:
+        OutsideFailure: MLflow does not answer; the folder stays as it is.
+    """
+    result = read_result(out)
+    names = (RESULT, RUN, TABLE, REPORT)
+    files = {name: out / name for name in names if (out / name).exists()}
+    published = wiring.result_store(settings).publish(result, files)
+    summary = {
+        "run_id": published.run_id,
+        "mlflow_run_id": published.mlflow_run_id,
+        "run_url": published.run_url,
+        "report_url": published.report_url,
+    }
+    write_json(out / "published.json", summary)
+    return summary

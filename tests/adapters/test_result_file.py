@@ -1,0 +1,41 @@
+"""The result of a check survives the disk, infinities included."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from quality_lib.adapters.result_file import RESULT, read_result, write_result
+from quality_lib.errors import BadInput, OutsideFailure
+from tests.builders import case_comparison, comparison, golden_result
+
+
+def test_a_result_reads_back_as_it_was(tmp_path: Path) -> None:
+    worst = case_comparison(logprob_delta=math.inf, missing="HTTP 500")
+    result = dataclasses.replace(golden_result(), comparison=comparison(cases=(worst,)))
+    path = write_result(tmp_path, result)
+    assert read_result(tmp_path) == result
+    json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"result": {"schema": 99}}', '{"result": {"schema": 1}}']
+)
+def test_a_spoilt_result_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / RESULT).write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput, match=RESULT):
+        read_result(tmp_path)
+
+
+def test_no_result_says_what_makes_one(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="golden check"):
+        read_result(tmp_path)
+
+
+def test_a_disk_that_refuses_is_an_outside_failure(tmp_path: Path) -> None:
+    with pytest.raises(OutsideFailure, match="cannot be written"):
+        write_result(tmp_path / "nowhere", golden_result())

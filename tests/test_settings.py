@@ -1,0 +1,97 @@
+"""Every promised default, and the errors of a wrong file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quality_lib.errors import BadInput
+from quality_lib.golden.comparison import Limits
+from quality_lib.golden.verdict import Floors
+from quality_lib.settings import (
+    EngineSettings,
+    GoldenSettings,
+    Thresholds,
+    config_path,
+    home,
+    load,
+    secret,
+)
+from quality_lib.wiring import floors, limits
+
+MINIMAL = "services: {chat: {endpoint: http://x, model: m, weights: w}}"
+
+
+def test_the_promised_defaults() -> None:
+    assert Thresholds().model_dump() == {
+        "similarity_alert": 0.85,
+        "similarity_failed": 0.80,
+        "band_sigmas": 6.0,
+        "band_floor": 0.02,
+        "exact_floor": 0.15,
+        "logprob_floor": 0.05,
+        "gross_logprob": 1.0,
+        "min_judged_share": 0.9,
+        "max_missing_share": 0.02,
+    }
+    assert GoldenSettings().model_dump() == {
+        "cases": "builtin:core",
+        "concurrency": 16,
+        "repeats": 3,
+        "request_timeout_s": 120.0,
+    }
+    assert EngineSettings().start_timeout_s == 300.0
+
+
+def test_the_pure_defaults_are_the_same_as_the_settings() -> None:
+    assert limits(Thresholds()) == Limits()
+    assert floors(Thresholds()) == Floors()
+
+
+def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "quality.yaml"
+    path.write_text(MINIMAL, encoding="utf-8")
+    settings = load(path)
+    assert settings.service("chat").weights == tmp_path / "w"
+    assert settings.stores.work_dir == tmp_path / ".quality/runs"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field"),
+    [
+        ("services:\n  chat:\n    endpoint: http://x\n    model: m\n", 2, "services.chat.weights"),
+        (f"{MINIMAL}\nstores:\n  mlfow: http://x\n", 3, "stores.mlfow"),
+        (f"{MINIMAL}\nservices2: 1\n", 2, "services2"),
+        ("services: {}\n", 1, "services"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_line(
+    tmp_path: Path, text: str, line: int, field: str
+) -> None:
+    path = tmp_path / "quality.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput) as caught:
+        load(path)
+    assert (caught.value.line, caught.value.field) == (line, field)
+
+
+def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="QUALITY_CONFIG"):
+        load(tmp_path / "nowhere.yaml")
+
+
+def test_an_unknown_service_lists_the_known_ones(tmp_path: Path) -> None:
+    path = tmp_path / "quality.yaml"
+    path.write_text(MINIMAL, encoding="utf-8")
+    with pytest.raises(BadInput, match="use one of: chat"):
+        load(path).service("caht")
+
+
+def test_the_environment_is_an_argument() -> None:
+    assert config_path(None, {"QUALITY_CONFIG": "/a.yaml"}) == Path("/a.yaml")
+    assert config_path(Path("b.yaml"), {"QUALITY_CONFIG": "/a.yaml"}) == Path("b.yaml")
+    assert home({"QUALITY_HOME": "/h"}) == Path("/h")
+    assert secret("KEY", {"KEY": "s"}) == "s"
+    with pytest.raises(BadInput, match="export KEY"):
+        secret("KEY", {})
