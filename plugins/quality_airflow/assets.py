@@ -1,0 +1,28 @@
+"""The assets that carry health and snapshots through Airflow's asset graph.
+
+The services are known only when the configuration is read, inside a task. So the two fixed assets hold
+state, and an alias turns into one asset per service when an event is emitted.
+
+They have no ``scheme://`` address: for one, Airflow loads the address handlers of every installed provider
+while parsing, boto3 among them, which costs a second.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import Asset, AssetAlias
+
+HEALTH = Asset("llm/health")
+"""Its state store remembers, per service, what was told last (see ``alerting.py``)."""
+
+HEALTH_EVENTS = AssetAlias(name="llm/health/by-service")
+SNAPSHOT_EVENTS = AssetAlias(name="llm/snapshot/by-service")
+
+
+def service_health(service: str) -> Asset:
+    """Return the asset of one service's health; its events carry the verdict."""
+    return Asset(f"llm/health/{service}")
+
+
+def service_snapshot(service: str) -> Asset:
+    """Return the asset of one service's snapshots; its events carry the snapshot id."""
+    return Asset(f"llm/snapshot/{service}")

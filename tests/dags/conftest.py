@@ -1,0 +1,190 @@
+"""An Airflow of its own on SQLite, a stand-in for the library's commands, and a real alert receiver."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOME = Path(tempfile.mkdtemp(prefix="quality-airflow-"))
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+
+# Airflow reads its settings when it is first imported, so they stand here and not in a fixture.
+os.environ.update({
+    "AIRFLOW_HOME": str(HOME),
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
+    "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+    "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+    "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+})
+
+OF_AIRFLOW = (
+    # pathspec, as Airflow 3.3.2 uses it to read .airflowignore
+    "ignore:GitWildMatchPattern:DeprecationWarning",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let Airflow's own deprecation warnings pass, here and nowhere else."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            for warning in OF_AIRFLOW:
+                item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+@pytest.fixture(scope="session")
+def airflow() -> None:
+    """Make the database once."""
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@dataclass
+class Receiver:
+    """A real HTTP server that keeps the events it was sent."""
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    status: int = 200
+    port: int = 0
+
+    def named(self, name: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["name"] == name]
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Generator[Receiver]:
+    kept = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            kept.events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            kept.headers.append(dict(self.headers))
+            self.send_response(kept.status)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    kept.port = server.server_address[1]
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_QUALITY_ALERTS",
+        json.dumps({
+            "conn_type": "http",
+            "host": f"http://127.0.0.1:{kept.port}/hooks/very-secret-path",
+            "login": "pager",
+            "password": "very-secret-password",
+        }),
+    )
+    yield kept
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@dataclass
+class Library:
+    """The stand-in's script and what was asked of it."""
+
+    home: Path
+    config: Path
+
+    def answer(self, answers: Mapping[str, list[dict[str, Any]]]) -> None:
+        known = json.loads((self.home / "answers.json").read_text())
+        (self.home / "answers.json").write_text(json.dumps({**known, **answers}))
+        (self.home / "calls.jsonl").write_text("")
+
+    def calls(self, verb: str = "", service: str = "") -> list[dict[str, Any]]:
+        lines = map(json.loads, (self.home / "calls.jsonl").read_text().splitlines())
+        return [c for c in lines if c["verb"].startswith(verb) and service in {"", c["service"]}]
+
+    def configure(self, *services: str, alerts: bool = True) -> None:
+        lines = ["services:"]
+        for name in services:
+            lines += [f"  {name}: {{endpoint: 'http://127.0.0.1:9', model: m, weights: w}}"]
+        lines += ["stores: {work_dir: runs}"]
+        lines += ["alerts: {http_conn_id: quality_alerts}"] if alerts else []
+        self.config.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def nothing_told(airflow: None) -> None:
+    """Forget what earlier tests have told, or an alert would be a mere repetition."""
+    from airflow.models.asset_state_store import AssetStateStoreModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete
+
+    with create_session() as session:
+        session.execute(delete(AssetStateStoreModel))
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
+    """Two services, ``chat`` and ``code``, and a library in which everything is fine."""
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nexec {sys.executable} {Path(__file__).parent}/stand_in.py "$@"\n'
+    )
+    python.chmod(0o755)
+    kept = Library(tmp_path, tmp_path / "quality.yaml")
+    kept.configure("chat", "code")
+    monkeypatch.setenv("QUALITY_PYTHON", str(python))
+    monkeypatch.setenv("QUALITY_CONFIG", str(kept.config))
+    monkeypatch.setenv("STAND_IN", str(tmp_path))
+    (tmp_path / "answers.json").write_text("{}")
+    kept.answer({
+        "golden check": [checked("good")],
+        "golden publish": [{"json": {"run_url": "http://m/run", "report_url": "http://m/report"}}],
+        "golden baseline": [{"json": {"baseline": "/b/baseline.json"}}],
+        "snapshot eligible": [{"json": {"eligible": True, "reason": "healthy for 25 h"}}],
+        "snapshot create": [{"json": {"snapshot_id": "a" * 64, "url": "http://m/snapshot"}}],
+    })
+    return kept
+
+
+def checked(verdict: str, headline: str = "", **more: Any) -> dict[str, Any]:
+    """Return an answer of ``golden check`` as the library gives it."""
+    summary, changed, code = {
+        "good": ("healthy", "no", 0),
+        "degraded": ("degraded", "no", 1),
+        "failed": ("failed", "yes", 1),
+        "changed": ("healthy", "yes", 1),
+        "inconclusive": ("inconclusive", "unknown", 4),
+    }[verdict]
+    result = {
+        "run_id": "r1",
+        "run_dir": "/runs/chat/r1",
+        "snapshot_id": "abc",
+        "summary": summary,
+        "changed": changed,
+        "headline": headline or f"it is {verdict}",
+        "reasons": [{"code": "similarity_low", "sentence": "mean similarity 0.41, healthy 0.97"}],
+        "worst_cases": ["fact-01", "json-07"],
+    }
+    return {"code": code, "json": {**result, **more}}
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process runs; a zombie that nobody has asked for yet does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
