@@ -1,0 +1,39 @@
+# The doors of the project. `make` alone explains them.
+.DEFAULT_GOAL := help
+.PHONY: help setup lock demo up down test check bench clean
+SHELL := /bin/bash
+BIN := .venv/bin
+export PYTHONUTF8 := 1
+
+help: ## Explain the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Make .venv hold exactly the lock (ENGINE=gpu for a GPU host, PYTHON=… for another interpreter)
+	@ENGINE="$(ENGINE)" PYTHON="$(PYTHON)" scripts/setup.sh
+
+demo: setup ## Run the whole story on real vLLM: snapshot, healthy hour, damaged weights, verdict
+	@$(BIN)/quality demo
+
+up: setup ## Start S3, MLflow, Airflow and vLLM on this machine and print where they are
+	@$(BIN)/quality stack up
+
+down: ## End everything that `up` or `demo` has started
+	@if [[ -x $(BIN)/quality ]]; then $(BIN)/quality stack down; fi
+
+test: setup ## Run all tests (ARGS="-m 'not vllm'" passes arguments to pytest)
+	@$(BIN)/pytest $(ARGS)
+
+check: setup ## Check format, lint, types and the arrow of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## Measure what the README promises; results go to bench/results
+	@$(BIN)/python -m bench.run_all $(ARGS)
+
+lock: setup ## Compile requirements.txt anew from requirements.in
+	@scripts/lock.sh
+
+clean: down ## Remove the environment and every file that the stack has written
+	rm -rf .venv .quality .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,87 @@
+"""``quality demo``: the story of the README, told on real parts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from quality_lib import settings
+from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
+from quality_lib.errors import EXIT_BAD_QUALITY, QualityError
+from quality_lib.jobs.demo import Demo, Story
+
+
+def demo(
+    short: Annotated[
+        bool, typer.Option("--short", help="A quarter of the golden set, two healthy runs: for CI.")
+    ] = False,
+    wait: Annotated[
+        bool | None,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Leave everything running until Enter, to look around; default: on a terminal.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell the whole story on real vLLM, Airflow, MLflow and S3.
+
+    Registers a healthy snapshot, runs the hourly DAG, flips one exponent bit of one weight while the
+    server keeps saying 200, and runs the DAG again. Exit code 1 if a step does not turn out as expected.
+    """
+    story = Demo(settings.home(), Path.cwd(), _say, short=short)
+    try:
+        with story.running() as told:
+            if as_json:
+                emit_json(told)
+            else:
+                _show(told)
+            stay = wait if wait is not None else sys.stdin.isatty() and not as_json
+            if stay and told.is_as_expected:
+                stdout.print("\nEverything still runs. Press Enter to end it.")
+                sys.stdin.readline()
+    except QualityError as error:
+        stderr.print(f"[bold red]the story broke off:[/] {error}", highlight=False, soft_wrap=True)
+        _table(story.story)
+        raise typer.Exit(error.exit_code) from None
+    if not told.is_as_expected:
+        raise typer.Exit(EXIT_BAD_QUALITY)
+    if not as_json:
+        stdout.print("Nothing is left running. `make up` opens the same stack again.")
+
+
+def _say(line: str) -> None:
+    stderr.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _table(story: Story) -> None:
+    table = Table("", "step", "expected", "found", "seconds", title="What happened")
+    for step in story.steps:
+        mark = "[green]✓[/]" if step.is_as_expected else "[red]✗[/]"
+        table.add_row(mark, step.title, step.expected, step.found, f"{step.seconds:.0f}")
+    total = sum(step.seconds for step in story.steps)
+    table.add_section()
+    table.add_row("", "together", "", "", f"{total:.0f}")
+    stdout.print(table)
+
+
+def _show(story: Story) -> None:
+    _table(story)
+    for report in story.reports:
+        stdout.print(f"\n[bold]{report['headline']}[/]", highlight=False)
+        stdout.print(f"  report  {report['file']}\n  MLflow  {report['url']}", soft_wrap=True)
+    for alert in story.alerts:
+        if alert.get("severity") == "critical":
+            stdout.print(f"\nalert received: {alert.get('headline')}", soft_wrap=True)
+    if story.addresses is not None:
+        at = story.addresses
+        stdout.print(
+            f"\nAirflow {at.airflow}   login {at.airflow_user} / {at.airflow_password}\n"
+            f"MLflow  {at.mlflow}\nvLLM    {story.endpoint}",
+            soft_wrap=True,
+            highlight=False,
+        )

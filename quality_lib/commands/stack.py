@@ -1,0 +1,190 @@
+"""``quality stack``: S3, MLflow, Airflow and one vLLM instance on this machine, for a first try."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from quality_lib import settings
+from quality_lib.adapters import model_source
+from quality_lib.adapters.engine import EngineSpec, Instance
+from quality_lib.adapters.local_config import (
+    ALERT_CONNECTION,
+    ENGINE_ARGS,
+    write_local_config,
+)
+from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.local_stack import LocalStack, PartStatus, StackAddresses
+from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Run S3, MLflow, Airflow and vLLM on this machine, on loopback, for a first try.",
+)
+
+
+@dataclass(frozen=True)
+class Running:
+    """What runs, for people and for ``--json``."""
+
+    addresses: StackAddresses
+    parts: tuple[PartStatus, ...]
+    instances: tuple[Instance, ...]
+    config: Path | None
+
+
+@app.command()
+def up(
+    model: Annotated[
+        str, typer.Option(help="What vLLM serves: see `quality model prepare`.")
+    ] = model_source.DEFAULT_SOURCE,
+    service: Annotated[str, typer.Option(help="The service's name.")] = "chat",
+    engine: Annotated[bool, typer.Option(help="Whether to start a vLLM instance too.")] = True,
+    timeout: Annotated[float, typer.Option(help="Seconds until vLLM must be ready.")] = 600.0,
+    alert_url: Annotated[
+        str | None, typer.Option(help="Receiver of alerts: takes one JSON object by POST.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start what does not run yet, wait until all of it works, and print where it is."""
+    stack = _stack()
+    with ExitStack() as undo, stderr.status("starting") as status:
+
+        def say(line: str) -> None:
+            status.update(line)
+            stderr.print(line, highlight=False, soft_wrap=True)
+
+        instance = None
+        if engine:
+            weights = model_source.prepare(model, settings.home() / "models", say=say).path
+            instance = _serve(weights, service, undo, say)
+        alerts = {ALERT_CONNECTION: alert_url} if alert_url else {}
+        if not any(part.pids for part in stack.status()):
+            undo.callback(stack.down, progress=say)  # but what ran before stays
+        # vLLM loads its model while the others start.
+        addresses = stack.up(progress=say, connections=alerts)
+        if instance is not None:
+            say("vllm: loading the model")
+            _engine().wait_healthy(instance, timeout)
+            say(f"vllm: answered its first requests after {_engine().warm_up(instance):.0f} s")
+            write_local_config(
+                stack.config,
+                service=service,
+                endpoint=instance.endpoint,
+                model=instance.served_name,
+                weights=instance.model_path,
+                mlflow=addresses.mlflow or "",
+                work_dir=settings.home() / "runs",
+                engine_args=ENGINE_ARGS,
+                alert_connection=ALERT_CONNECTION if alert_url else None,
+            )
+        undo.pop_all()
+    _tell(stack, as_json)
+
+
+@app.command()
+def down(
+    discard: Annotated[bool, typer.Option(help="Whether the objects in S3 may be lost.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """End the stack and every vLLM instance of this folder, with all their processes."""
+    stack = _stack()
+    with stderr.status("ending"):
+        stopped = tuple(_engine().stop(instance) for instance in _engine().instances())
+        for one in stopped:
+            stderr.print(f"vllm: {one.instance.id} ended", highlight=False)
+        forced = stack.down(
+            progress=lambda line: stderr.print(line, highlight=False), discard=discard
+        )
+    killed = (*forced, *(pid for one in stopped for pid in one.forced))
+    if as_json:
+        emit_json({"killed": killed, "left": [pid for part in stack.status() for pid in part.pids]})
+    else:
+        note = f" ({len(killed)} processes had to be killed)" if killed else ""
+        stdout.print(f"nothing is left running{note}", highlight=False)
+
+
+@app.command()
+def status(as_json: AsJson = False) -> None:
+    """Print what runs, where, and how to log in."""
+    _tell(_stack(), as_json)
+
+
+def _stack() -> LocalStack:
+    return LocalStack(settings.home(), Path.cwd())
+
+
+def _engine() -> LocalEngine:
+    return LocalEngine(settings.home() / "engine")
+
+
+def _serve(weights: Path, service: str, undo: ExitStack, say: Callable[[str], None]) -> Instance:
+    """Return a running instance of these weights, or start one that ends if ``up`` fails."""
+    engine = _engine()
+    for instance in engine.instances():
+        if instance.model_path == weights and instance.served_name == service:
+            if engine.is_running(instance):
+                say(f"vllm: runs already at {instance.endpoint}")
+                return instance
+            engine.stop(instance, drain_s=0.0)
+    spec = EngineSpec(weights, service, args=ENGINE_ARGS, detached=True)
+    instance = engine.start(spec)
+    undo.callback(engine.stop, instance, 0.0)
+    say(f"vllm: starting at {instance.endpoint}, log {instance.log_path}")
+    return instance
+
+
+def _tell(stack: LocalStack, as_json: bool) -> None:
+    config = stack.config if stack.config.exists() else None
+    running = Running(stack.addresses(), stack.status(), _engine().instances(), config)
+    if as_json:
+        emit_json(running)
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("part", "state", "address", "login"):
+        # An address that is broken over two lines cannot be clicked.
+        table.add_column(heading, no_wrap=True, overflow="ignore")
+    addresses = running.addresses
+    logins = {
+        "s3": f"bucket {addresses.bucket}, any key",
+        "mlflow": "none",
+        "airflow-api-server": f"{addresses.airflow_user} / {addresses.airflow_password}",
+    }
+    for part in running.parts:
+        login = logins.get(part.name, "") if part.address else ""
+        table.add_row(part.name, part.state, part.address or "", login)
+    for one in running.instances:
+        table.add_row(f"vllm {one.served_name}", "running", one.endpoint, "none")
+    stdout.print(table)
+    for line in _next_steps(running):
+        stdout.print(line, highlight=False, soft_wrap=True)
+
+
+def _next_steps(running: Running) -> tuple[str, ...]:
+    addresses = running.addresses
+    if addresses.airflow is None:
+        return ("", "`make up` starts it.")
+    by_hand = (
+        (f"By hand: export QUALITY_CONFIG={_short(running.config)}; quality golden --help",)
+        if running.config
+        else ()
+    )
+    return (
+        "",
+        f"Open {addresses.airflow}, log in, switch a DAG on and trigger it.",
+        f"Snapshots and golden runs: {addresses.mlflow}",
+        f"Logs: {_short(addresses.logs)}/*.log and those of vLLM beside it in engine/",
+        *by_hand,
+        "`make down` ends all of it.",
+    )
+
+
+def _short(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)

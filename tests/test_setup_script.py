@@ -1,0 +1,117 @@
+"""What `make setup` refuses and when it knows that there is nothing to do; no network, no install."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A checkout whose environment claims to be complete."""
+    folder = tmp_path / "project"
+    (folder / "scripts").mkdir(parents=True)
+    shutil.copy(ROOT / "scripts" / "setup.sh", folder / "scripts")
+    (folder / "requirements.txt").write_text("six==1.17.0\n")
+    (folder / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    for program in ("python", "quality"):
+        executable(folder / ".venv" / "bin" / program, "exit 0")
+    stamp(folder)
+    return folder
+
+
+def executable(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/bash\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def stamp(folder: Path) -> None:
+    """Compute the key as the script does, so that a change of its recipe fails here."""
+    recipe = (
+        '{ cat requirements.txt pyproject.toml scripts/setup.sh; echo "cpu $PWD"; }'
+        " | sha256sum | cut -d' ' -f1 > .venv/.setup-done"
+    )
+    subprocess.run(["bash", "-c", recipe], cwd=folder, check=True)
+
+
+def setup(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(folder / "scripts" / "setup.sh")],
+        env={"PATH": os.environ["PATH"], "PYTHON": "/no/such/python", **env},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def test_nothing_is_done_when_all_is_there(project: Path) -> None:
+    done = setup(project)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("change", ["lock", "metadata", "engine", "moved", "python gone", "stamp"])
+def test_a_change_calls_for_work_and_takes_the_stamp_away(project: Path, change: str) -> None:
+    env = {}
+    match change:
+        case "lock":
+            (project / "requirements.txt").write_text("six==1.16.0\n")
+        case "metadata":
+            (project / "pyproject.toml").write_text('[project]\nname = "y"\n')
+        case "engine":
+            env["ENGINE"] = "gpu"
+        case "moved":
+            project = project.rename(project.with_name("elsewhere"))
+        case "python gone":
+            (project / ".venv" / "bin" / "python").unlink()
+            (project / ".venv" / "bin" / "python").symlink_to("/no/such/python3.11")
+        case "stamp":
+            (project / ".venv" / ".setup-done").unlink()
+    done = setup(project, **env)
+    # It went to work and met the interpreter that does not exist.
+    assert done.returncode == 3
+    assert "there is no /no/such/python" in done.stderr
+    assert not (project / ".venv" / ".setup-done").exists()
+
+
+@pytest.mark.parametrize(
+    ("python", "message", "advice"),
+    [
+        ("echo 3.9; [[ $2 != *exit* ]]", "is Python 3.9; 3.11 or newer is needed", "PYTHON="),
+        ("echo 3.12; [[ $2 != *ensurepip* ]]", "virtual environments", "python3.12-venv"),
+        ("exit 127", "does not run", "PYTHON="),
+    ],
+)
+def test_an_unfit_interpreter_is_told(
+    project: Path, python: str, message: str, advice: str
+) -> None:
+    (project / ".venv" / ".setup-done").unlink()
+    fake = executable(project / "fake-python", python)
+    done = setup(project, PYTHON=str(fake))
+    assert done.returncode == 3
+    assert message in done.stderr
+    assert advice in done.stderr
+
+
+def test_an_unknown_engine_is_told(project: Path) -> None:
+    done = setup(project, ENGINE="tpu")
+    assert done.returncode == 3
+    assert "use ENGINE=cpu or ENGINE=gpu" in done.stderr
+
+
+def test_make_explains_every_target() -> None:
+    make = subprocess.run(
+        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True
+    )
+    told = {line.split()[1] for line in make.stdout.splitlines() if line.strip()}
+    phony = next(
+        line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith(".PHONY")
+    )
+    assert told == set(phony.split()[1:])
