@@ -30,6 +30,8 @@ class AirflowHome:
     folder: Path
     repository: Path
     """The checkout whose ``dags`` and ``plugins`` are served."""
+    has_schedules: bool = True
+    """Whether DAGs run by their schedules too, or only when somebody triggers them."""
 
     @property
     def password(self) -> str:
@@ -115,7 +117,10 @@ class AirflowHome:
                 "min_file_process_interval": 60,
             },
             # A demo that waits for the scheduler's next look is a slow demo.
-            "scheduler": {"scheduler_idle_sleep_time": 0.5},
+            "scheduler": {
+                "scheduler_idle_sleep_time": 0.5,
+                "use_job_schedule": self.has_schedules,
+            },
         }
 
 

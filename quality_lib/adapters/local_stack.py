@@ -83,12 +83,13 @@ class LocalStack:
         repository: Path,
         *,
         env: Mapping[str, str] | None = None,
+        has_schedules: bool = True,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._home = home.absolute()
         self._env = os.environ if env is None else env
-        self._parts = StackParts(self._home, checkout(repository), self._env)
+        self._parts = StackParts(self._home, checkout(repository), self._env, has_schedules)
         self._folder = self._home / "stack"
         self._processes = StackProcesses(self._folder, clock=clock, sleep=sleep)
 

@@ -60,11 +60,13 @@ class StackParts:
     repository: Path
     inherited: Mapping[str, str]
     """The environment of whoever starts the stack."""
+    has_schedules: bool = True
+    """Whether Airflow runs DAGs by their schedules."""
 
     @property
     def airflow_home(self) -> AirflowHome:
         """The folder of Airflow in this stack."""
-        return AirflowHome(self.home / "airflow", self.repository)
+        return AirflowHome(self.home / "airflow", self.repository, self.has_schedules)
 
     def s3_contents(self, port: int) -> S3Contents:
         """Return the bucket of the S3 server."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,8 +67,18 @@ def server_env(inherited: Mapping[str, str], given: Mapping[str, str]) -> dict[s
     path = inherited.get("PYTHONPATH")
     return {
         **DEFAULT_ENV,
+        "VLLM_CPU_OMP_THREADS_BIND": _every_processor(),
         **inherited,
         # The server imports our middleware, installed or not.
         "PYTHONPATH": f"{package_root}:{path}" if path else package_root,
         **given,
     }
+
+
+def _every_processor() -> str:
+    """Return the processors that this process may use, as the CPU back-end wants them.
+
+    By itself it leaves one free for the web server; on two cores that is half the machine, and a
+    golden run took 235 s instead of 145 s.
+    """
+    return ",".join(str(number) for number in sorted(os.sched_getaffinity(0)))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from quality_lib.adapters.baseline_file import BASELINE, read_baseline
+from quality_lib.adapters.baseline_file import read_baseline
 from quality_lib.adapters.case_files import load_cases
 from quality_lib.adapters.run_folder import read_run
 from quality_lib.commands import golden_set
@@ -169,7 +169,7 @@ def baseline(
         )
     if as_json:
         emit_json({
-            "baseline": out / BASELINE,
+            "baseline": out,
             "runs": list(made.run_ids),
             "golden_digest": made.golden_digest,
             "cases": len(made.cases),

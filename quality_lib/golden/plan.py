@@ -29,6 +29,15 @@ def decode_channel(case: GoldenCase) -> Channel:
     return Channel.GREEDY if case.params.is_greedy else Channel.SEEDED
 
 
+def scored_channels(case: GoldenCase) -> tuple[Channel, ...]:
+    """Return the channels through which the case's stored answer is scored.
+
+    A long prompt is scored raw alone: its template is that of the short ones, and reading it takes
+    as long as twenty of them.
+    """
+    return (Channel.RAW_SCORED,) if LONG_CONTEXT_TAG in case.tags else SCORED_CHANNELS
+
+
 def decode_stages(cases: GoldenSet) -> tuple[Stage, ...]:
     """Plan decoding: cold first, then the same again warm; ``alone`` cases one at a time."""
     alone = [case for case in cases if ALONE_TAG in case.tags]
@@ -63,7 +72,9 @@ def scoring_stages(cases: GoldenSet, reference: Mapping[str, Answer]) -> tuple[S
             probes = tuple(
                 Probe(case.id, channel, attempt)
                 for case in cases
-                if case.repeats >= attempt and _is_scorable(reference.get(case.id), channel)
+                if case.repeats >= attempt
+                and channel in scored_channels(case)
+                and _is_scorable(reference.get(case.id), channel)
             )
             if probes:
                 stages.append(Stage(f"{channel.replace('_', ' ')}, pass {attempt}", probes, False))

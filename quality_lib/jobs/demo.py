@@ -14,7 +14,7 @@ import httpx
 
 from quality_lib import settings as settings_module
 from quality_lib.adapters import model_source
-from quality_lib.adapters.airflow_client import TaskState
+from quality_lib.adapters.airflow_client import AirflowClient, TaskState
 from quality_lib.adapters.alert_receiver import AlertReceiver, receiving
 from quality_lib.adapters.bit_flip import BitFlip, flip_bit
 from quality_lib.adapters.case_files import load_cases, write_cases
@@ -87,9 +87,11 @@ class Demo:
         self._short = short
         self._home = home
         self._serving = home / "demo" / "serving"
-        self._stack = LocalStack(home, repository)
+        # The hourly run of the schedule must not come between the steps of the story.
+        self._stack = LocalStack(home, repository, has_schedules=False)
         self._engine = LocalEngine(home / "engine")
         self._instance: Instance | None = None
+        self._airflow: AirflowClient
         self.story = Story()
 
     @contextmanager
@@ -99,10 +101,10 @@ class Demo:
             alerts = undo.enter_context(receiving())
             undo.callback(self._stack.down, progress=self._say)
             undo.callback(self._stop_engine)
-            self._tell(alerts)
+            self._tell(alerts, undo)
             yield self.story
 
-    def _tell(self, alerts: AlertReceiver) -> None:
+    def _tell(self, alerts: AlertReceiver, undo: ExitStack) -> None:
         with self._step("prepare the model", "a folder of weights") as step:
             model = model_source.prepare(
                 model_source.DEFAULT_SOURCE, self._home / "models", say=self._say
@@ -117,8 +119,9 @@ class Demo:
             )
             self._await(instance)
             self._configure(instance)
+            self._airflow = undo.enter_context(self._stack.airflow())
             for dag in ("register_snapshot", "golden_hourly"):
-                self._stack.airflow().wait_for_dag(dag)
+                self._airflow.wait_for_dag(dag)
             step.found = f"vLLM at {instance.endpoint}"
         with self._step("DAG register_snapshot, by hand", "a snapshot with its baseline") as step:
             form = {"service": SERVICE, "force": True, "reason": "the demo's healthy deployment"}
@@ -187,6 +190,7 @@ class Demo:
             self._instance = None
 
     def _configure(self, instance: Instance) -> None:
+        # Two healthy runs keep the story under a quarter of an hour; the default is three.
         cases = None
         if self._short:
             cases = self._home / "demo" / "short.jsonl"
@@ -203,7 +207,7 @@ class Demo:
             engine_args=ENGINE_ARGS,
             alert_connection=ALERT_CONNECTION,
             cases=cases,
-            repeats=2 if self._short else None,
+            repeats=2,
         )
         self.story.config = self._stack.config
         self.story.endpoint = instance.endpoint
@@ -212,23 +216,19 @@ class Demo:
         return settings_module.load(self._stack.config)
 
     def _run_dag(self, dag: str, form: Mapping[str, Any], expected_state: str = "success") -> str:
-        airflow = self._stack.airflow()
-        # Paused, a schedule's own run cannot come between the steps of the story.
+        airflow = self._airflow
         run_id = airflow.trigger(dag, form)
         airflow.unpause(dag)
-        try:
-            shown: set[tuple[str, str]] = set()
+        shown: set[tuple[str, str]] = set()
 
-            def progress(tasks: tuple[TaskState, ...]) -> None:
-                for task in tasks:
-                    mark = (task.task_id, str(task.state))
-                    if task.state and mark not in shown:
-                        shown.add(mark)
-                        self._say(f"  {dag}.{task.task_id}: {task.state}")
+        def progress(tasks: tuple[TaskState, ...]) -> None:
+            for task in tasks:
+                mark = (task.task_id, str(task.state))
+                if task.state and mark not in shown:
+                    shown.add(mark)
+                    self._say(f"  {dag}.{task.task_id}: {task.state}")
 
-            state = airflow.wait(dag, run_id, timeout_s=1800.0, progress=progress)
-        finally:
-            airflow.pause(dag)
+        state = airflow.wait(dag, run_id, timeout_s=1800.0, progress=progress)
         self.story.run_urls.append(airflow.run_url(dag, run_id))
         if state != expected_state:
             bad = [t for t in airflow.task_states(dag, run_id) if t.state == "failed"]
@@ -241,7 +241,7 @@ class Demo:
 
     def _golden(self, step: Step, expected_state: str) -> Mapping[str, Any]:
         run_id = self._run_dag("golden_hourly", {"service": SERVICE}, expected_state)
-        airflow = self._stack.airflow()
+        airflow = self._airflow
         # Mapped tasks: the demo has one service, so map index 0.
         result = airflow.result("golden_hourly", run_id, "run_golden", 0)
         published = airflow.result("golden_hourly", run_id, "publish", 0)

@@ -141,7 +141,7 @@ def make_baseline(
     """Run the set several times and write ``baseline.json``; finished runs in ``out`` are kept.
 
     The runs differ in load and order on purpose, so that the band holds what batching alone does:
-    the first runs as configured, the second with half the concurrency, the third with a quarter, …
+    the first as configured, the others with half the concurrency and in another order.
 
     Raises:
         NoData: a healthy run must be complete.
@@ -158,7 +158,7 @@ def make_baseline(
     runs: list[GoldenRun] = []
     for number in range(repeats):
         note(f"healthy run {number + 1} of {repeats}")
-        concurrency = max(1, service.golden.concurrency >> min(number, 2))
+        concurrency = max(1, service.golden.concurrency >> min(number, 1))
         runs.append(
             run_golden(
                 service_name,

@@ -153,7 +153,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
     kept.answer({
         "golden check": [checked("good")],
         "golden publish": [{"json": {"run_url": "http://m/run", "report_url": "http://m/report"}}],
-        "golden baseline": [{"json": {"baseline": "/b/baseline.json"}}],
+        "golden baseline": [{"json": {"baseline": "/b"}}],
         "snapshot eligible": [{"json": {"eligible": True, "reason": "healthy for 25 h"}}],
         "snapshot create": [{"json": {"snapshot_id": "a" * 64, "url": "http://m/snapshot"}}],
     })

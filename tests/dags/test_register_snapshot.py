@@ -17,7 +17,7 @@ def test_an_eligible_service_gets_a_baseline_and_a_snapshot(
     assert ended.state == "success"
     (create,) = library.calls("snapshot create")
     text = " ".join(create["arguments"])
-    assert "--service chat --baseline /b/baseline.json --alias serving --by" in text
+    assert "--service chat --baseline /b --alias serving --by" in text
     (event,) = receiver.events
     assert (event["name"], event["service"]) == ("snapshot_registered", "chat")
     assert event["links"]["mlflow"] == "http://m/snapshot"
