@@ -1,6 +1,6 @@
 """Airflow's own cost: how long each DAG file takes to parse, and what a task costs besides its work.
 
-    python bench/dag_parse.py [--repeats 5] [--json]
+    python bench/dag_parse.py [--repeats 5] [--json] [--out FILE]
 
 Parse: a fresh process per sample, the seconds of the file alone after ``import airflow.sdk``; the median.
 Task: ``golden_hourly`` through ``dag.test`` on SQLite with a command that does nothing, per task instance.
@@ -112,8 +112,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     result = measure(given.repeats)
+    if given.out:
+        given.out.write_text(json.dumps(result) + "\n", encoding="utf-8")
     if given.json:
         print(json.dumps(result))
     else:

@@ -9,9 +9,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from quality_lib.errors import BadInput
 
@@ -67,9 +68,6 @@ class EngineSettings(_Strict):
     """``external``: somebody else runs the server. ``local``: a process on this machine."""
     args: tuple[str, ...] = ()
     """Arguments passed to vLLM's OpenAI server beside model, host, port and served name."""
-    env: Mapping[str, str] = Field(default_factory=dict)
-    start_timeout_s: float = Field(default=300.0, gt=0)
-    stop_timeout_s: float = Field(default=30.0, gt=0)
 
 
 class ImageSettings(_Strict):
@@ -83,7 +81,7 @@ class ServiceSettings(_Strict):
     """One named vLLM deployment."""
 
     endpoint: str
-    """Base address of the serving instance, without ``/v1``."""
+    """Base address of the serving instance, without ``/v1`` and without a password."""
     model: str
     """The served model name that requests carry."""
     weights: Path
@@ -94,8 +92,18 @@ class ServiceSettings(_Strict):
     engine: EngineSettings = EngineSettings()
     golden: GoldenSettings = GoldenSettings()
     thresholds: Thresholds = Thresholds()
-    stable_hours: float = Field(default=24.0, ge=0)
+    stable_hours: float = Field(default=24.0, ge=0, le=720)
     """How long every gate must be green before the deployment is registered by itself (D3)."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _has_no_password(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("must be an address such as http://host:8000")
+        if parts.username or parts.password:
+            raise ValueError("must not hold a user or password; name the key in api_key_env")
+        return value.rstrip("/").removesuffix("/v1")
 
 
 class StoreSettings(_Strict):

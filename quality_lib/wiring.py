@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -67,17 +68,19 @@ def server_environment(service: ServiceSettings) -> EnvironmentRecord:
 def health_history(settings: Settings, service_name: str) -> tuple[HealthRecord, ...]:
     """Return the verdicts of the service's golden checks, for the question of eligibility.
 
-    Another deployment than the snapshot's is expected to score differently: of it, quality alone is
-    asked, or no new deployment could ever become a snapshot.
+    A redeployed service is expected to score differently: of it, quality alone is asked, or no new
+    deployment could ever become a snapshot. Other content in the same folder with the same arguments
+    stays *changed*: it may be damage, and only a person may vouch for it.
     """
+    limit = math.ceil(settings.service(service_name).stable_hours) + 24
     return tuple(
         HealthRecord(
             at=datetime.fromisoformat(point.started_at),
             summary=point.summary,
-            changed=point.changed if point.is_snapshot_deployment else Tri.NO,
+            changed=Tri.NO if point.was_redeployed else point.changed,
             deployment_key=point.deployment_key,
         )
-        for point in result_store(settings).history(service_name)
+        for point in result_store(settings).history(service_name, limit)
     )
 
 

@@ -100,6 +100,7 @@ def case_comparison(case_id: str = "capital-fr", **changes: Any) -> CaseComparis
         "healthy_checks": 1.0,
         "failed_checks": (),
         "logprob_delta": 0.0,
+        "is_critical": False,
         "critical_failed": False,
         "missing": None,
         "baseline_text": "The capital of France is Paris.",
@@ -174,6 +175,7 @@ def golden_result(**changes: Any) -> GoldenResult:
         "snapshot_id": "a3f19c07be" * 6 + "a3f1",
         "deployment_key": "d41d8cd98f00b204",
         "is_snapshot_deployment": True,
+        "was_redeployed": False,
         "verdict": golden_verdict(),
         "comparison": comparison(),
         "startup": (

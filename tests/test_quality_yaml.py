@@ -46,7 +46,7 @@ def test_what_the_example_shows_as_defaults_are_the_defaults(tmp_path: Path) -> 
     # These have no default worth showing, so the example shows a typical value.
     for settings in (shown, plain):
         service = settings["services"]["chat"]
-        del service["api_key_env"], service["image"], service["engine"]["env"], settings["alerts"]
+        del service["api_key_env"], service["image"], settings["alerts"]
     assert shown == plain
 
 

@@ -41,7 +41,7 @@ def test_the_promised_defaults() -> None:
         "repeats": 3,
         "request_timeout_s": 120.0,
     }
-    assert EngineSettings().start_timeout_s == 300.0
+    assert EngineSettings().model_dump() == {"kind": "external", "args": ()}
 
 
 def test_the_pure_defaults_are_the_same_as_the_settings() -> None:
@@ -95,3 +95,19 @@ def test_the_environment_is_an_argument() -> None:
     assert secret("KEY", {"KEY": "s"}) == "s"
     with pytest.raises(BadInput, match="export KEY"):
         secret("KEY", {})
+
+
+@pytest.mark.parametrize("endpoint", ["http://user:secret@x:1", "x:8000", "ftp://x", "http://"])
+def test_an_endpoint_is_an_address_without_a_password(tmp_path: Path, endpoint: str) -> None:
+    path = tmp_path / "quality.yaml"
+    path.write_text(MINIMAL.replace("http://x", endpoint), encoding="utf-8")
+    with pytest.raises(BadInput) as caught:
+        load(path)
+    assert caught.value.field == "services.chat.endpoint"
+    assert "secret" not in str(caught.value)
+
+
+def test_v1_at_the_end_of_an_endpoint_is_taken_off(tmp_path: Path) -> None:
+    path = tmp_path / "quality.yaml"
+    path.write_text(MINIMAL.replace("http://x", "http://x:8000/v1/"), encoding="utf-8")
+    assert load(path).service("chat").endpoint == "http://x:8000"

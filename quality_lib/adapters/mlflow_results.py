@@ -70,7 +70,7 @@ class MlflowResults:
             runs = self._search(
                 client, experiment.experiment_id, f"tags.`{KIND_TAG}` = '{KIND}'", limit=limit
             )
-        points = [_point(run) for run in runs]
+        points = [point for run in runs if (point := _point(run)) is not None]
         return tuple(sorted(points, key=lambda point: point.started_at))
 
     @staticmethod
@@ -126,6 +126,7 @@ def _tags(result: GoldenResult) -> dict[str, str]:
         "quality.snapshot_id": result.snapshot_id,
         "quality.deployment_key": result.deployment_key,
         "quality.is_snapshot_deployment": str(result.is_snapshot_deployment).lower(),
+        "quality.was_redeployed": str(result.was_redeployed).lower(),
         "quality.started_at": result.started_at,
         "quality.golden_digest": result.comparison.golden_digest,
         "mlflow.note.content": "\n\n".join([
@@ -135,8 +136,16 @@ def _tags(result: GoldenResult) -> dict[str, str]:
     }
 
 
-def _point(run: Any) -> TrendPoint:
+def _point(run: Any) -> TrendPoint | None:
+    """Read a run's numbers back; None for one that somebody else has written or altered."""
     tags, values = run.data.tags, run.data.metrics
+    try:
+        return _read_point(tags, values)
+    except (KeyError, ValueError):
+        return None
+
+
+def _read_point(tags: Mapping[str, str], values: Mapping[str, float]) -> TrendPoint:
     return TrendPoint(
         run_id=tags[RUN_ID_TAG],
         started_at=tags["quality.started_at"],
@@ -146,4 +155,5 @@ def _point(run: Any) -> TrendPoint:
         raw_logprob_delta=values.get(f"{Statistic.LOGPROB_DELTA}.raw_scored"),
         deployment_key=tags["quality.deployment_key"],
         is_snapshot_deployment=tags["quality.is_snapshot_deployment"] == "true",
+        was_redeployed=tags["quality.was_redeployed"] == "true",
     )

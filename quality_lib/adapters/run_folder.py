@@ -51,14 +51,12 @@ class RunFolder:
             write_json(path, plan)
             return dict(plan)
         kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        for name in ("golden_digest", "service", "model", "endpoint", "reference_run_id"):
-            if kept.get(name) != plan.get(name):
-                raise DigestMismatch(
-                    f"holds the beginning of another run ({name} {kept.get(name)!r}, "
-                    f"now {plan.get(name)!r})",
-                    file=self.folder,
-                    fix="choose another --out, or remove that folder",
-                )
+        if kept.get("deployment_key") != plan.get("deployment_key"):
+            # Answers of two deployments must not be mixed: begin again with the one that serves now.
+            (self.folder / JOURNAL).unlink(missing_ok=True)
+            write_json(path, plan)
+            return dict(plan)
+        refuse_another_run(self.folder, kept, plan)
         return kept
 
     def recorded(self) -> Mapping[str, Answer]:
@@ -96,6 +94,21 @@ class RunFolder:
     def close(self) -> None:
         """Release the journal."""
         self._journal.close()
+
+
+def refuse_another_run(folder: Path, kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse a folder whose run asked something else, or somebody else.
+
+    Raises:
+        DigestMismatch: naming what differs.
+    """
+    for name in ("golden_digest", "service", "model", "endpoint", "reference_run_id"):
+        if kept.get(name) != wanted.get(name):
+            raise DigestMismatch(
+                f"holds another run ({name} {kept.get(name)!r}, now {wanted.get(name)!r})",
+                file=folder,
+                fix="choose another --out, or remove that folder",
+            )
 
 
 def read_run(folder: Path) -> GoldenRun:

@@ -33,7 +33,7 @@ class _Refused(Exception):
 
 
 def _is_lost(error: BaseException) -> bool:
-    return isinstance(error, httpx.TransportError)
+    return isinstance(error, (httpx.TransportError, httpx.DecodingError))
 
 
 class VllmClient:
@@ -172,10 +172,10 @@ class VllmClient:
             fields = read(payload)
         except _Refused as error:
             return Answer(probe, fault=Fault.REFUSED, error=str(error))
-        except httpx.TransportError as error:
+        except (httpx.TransportError, httpx.DecodingError) as error:
             words = str(error) or type(error).__name__
             return Answer(probe, fault=Fault.TRANSPORT, error=words)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             # A 200 whose body is no answer is the server's fault, not the network's.
             words = f"the answer cannot be read: {type(error).__name__}: {error}"
             return Answer(probe, fault=Fault.REFUSED, error=words)
@@ -218,8 +218,12 @@ class VllmClient:
         """Post where a refusal is a fact too; ``_status`` holds the HTTP status."""
         try:
             response = await self._send("POST", path, body)
-        except httpx.TransportError as error:
+        except httpx.HTTPError as error:
             raise OutsideFailure(f"{self.endpoint} does not answer {path}: {error!r}") from error
+        if response.status_code in RETRIED_STATUS:
+            raise OutsideFailure(
+                f"{self.endpoint} answers {path} with HTTP {response.status_code}, again and again"
+            )
         try:
             payload = response.json()
         except ValueError:

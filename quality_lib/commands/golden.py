@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from quality_lib.adapters.baseline_file import read_baseline
@@ -21,7 +22,7 @@ from quality_lib.golden.ports import Progress
 from quality_lib.golden.result import GoldenResult
 from quality_lib.golden.verdict import GoldenVerdict
 from quality_lib.jobs import golden as jobs
-from quality_lib.records import Outcome, Summary
+from quality_lib.records import Outcome, Summary, Tri
 from quality_lib.settings import Settings, config_path, load
 
 app = typer.Typer(no_args_is_help=True, help="The golden set: run it, compare it, judge a service.")
@@ -82,7 +83,7 @@ def _progress() -> Generator[Progress]:
 
 
 def _note(text: str) -> None:
-    stderr.print(f"· {text}", highlight=False)
+    stderr.print(f"· {text}", highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command("services")
@@ -242,11 +243,9 @@ def exit_code(verdict: GoldenVerdict) -> int:
     """Return the documented exit code of a verdict."""
     if verdict.is_good:
         return EXIT_GOOD
-    if verdict.summary is Summary.INCONCLUSIVE:
-        return EXIT_INCONCLUSIVE
-    if verdict.summary is Summary.HEALTHY and verdict.changed.value == "unknown":
-        return EXIT_INCONCLUSIVE
-    return EXIT_BAD_QUALITY
+    if verdict.changed is Tri.YES or verdict.degraded is Tri.YES:
+        return EXIT_BAD_QUALITY
+    return EXIT_INCONCLUSIVE
 
 
 def summary_of(result: GoldenResult, out: Path) -> dict[str, Any]:
@@ -274,7 +273,7 @@ def print_verdict(comparison: Comparison, verdict: GoldenVerdict) -> None:
     """Show a verdict on a terminal: the headline first, then why, then the numbers."""
     stdout.print(f"[{COLOURS[verdict.summary]}] {verdict.headline} [/]")
     for reason in verdict.reasons:
-        stdout.print(f"  · {reason.sentence}", highlight=False)
+        stdout.print(f"  · {escape(reason.sentence)}", highlight=False)
     if verdict.suspected:
         stdout.print(f"  suspected: {verdict.suspected}", highlight=False)
     table = Table("statistic", "channel", "value", "healthy", "limit", "cases", "outcome")

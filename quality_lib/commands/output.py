@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ def plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no word for it
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(v) for v in value]
     return value

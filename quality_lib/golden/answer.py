@@ -105,3 +105,5 @@ class GoldenRun:
     reference_run_id: str | None = None
     """The run whose answers the scored channels scored; None: its own."""
     environment: Mapping[str, Any] | None = None
+    deployment_key: str = ""
+    """What was serving; runs of different deployments must not be mixed."""

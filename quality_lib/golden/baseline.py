@@ -75,6 +75,8 @@ class Baseline:
     contract: Mapping[str, Any]
     cases: Mapping[str, CaseBaseline]
     environment: Mapping[str, Any] | None = None
+    similarity_model: str = ""
+    """The embedding model whose numbers the bands are made of; others give other numbers."""
 
     def is_deterministic(self, channel: Channel) -> bool:
         """Whether scoring repeated bit for bit in every healthy run, so that any difference is real."""
@@ -91,7 +93,11 @@ def _one(case: CaseBaseline, channel: Channel) -> tuple[ScoredReference, ...]:
 
 
 def build_baseline(
-    cases: GoldenSet, runs: Sequence[GoldenRun], similarity: Similarity, created_at: str
+    cases: GoldenSet,
+    runs: Sequence[GoldenRun],
+    similarity: Similarity,
+    created_at: str,
+    similarity_model: str = "",
 ) -> Baseline:
     """Make the baseline of ``runs``, of which the later ones scored the first one's answers.
 
@@ -112,6 +118,11 @@ def build_baseline(
             raise DigestMismatch(
                 f"run {run.run_id} did not score the answers of run {first.run_id}",
                 fix="build the baseline with 'quality golden baseline'",
+            )
+        if run.deployment_key != first.deployment_key:
+            raise BadInput(
+                f"the service was redeployed between the healthy runs {first.run_id} and {run.run_id}",
+                fix="let the deployment settle, then build the baseline again in a new folder",
             )
         if run.contract != first.contract:
             moved = sorted(k for k in first.contract if run.contract.get(k) != first.contract[k])
@@ -147,6 +158,7 @@ def build_baseline(
         run_ids=tuple(run.run_id for run in runs),
         contract=first.contract,
         environment=first.environment,
+        similarity_model=similarity_model,
         cases={
             case.id: _case_baseline(case, references[case.id], answers, others, table)
             for case in cases
@@ -183,14 +195,16 @@ def _case_baseline(
         ]
         if rows[0]:
             first = rows[0][0]
-            scored[channel] = ScoredReference(
-                ids_digest=ids_digest(first.token_ids),
-                logprobs=first.logprobs,
-                deltas=tuple(
-                    logprob_delta(first.logprobs, again.logprobs)
-                    for again in [*rows[0][1:], *(a for row in rows[1:] for a in row)]
-                ),
+            deltas = tuple(
+                logprob_delta(first.logprobs, again.logprobs)
+                for again in [*rows[0][1:], *(a for row in rows[1:] for a in row)]
             )
+            # An answer that cannot be scored while healthy (a template may leave nothing of it)
+            # says nothing later either.
+            if all(math.isfinite(delta) for delta in deltas):
+                scored[channel] = ScoredReference(
+                    ids_digest(first.token_ids), first.logprobs, deltas
+                )
     return CaseBaseline(
         case_id=case.id,
         channel=reference.probe.channel,

@@ -93,6 +93,7 @@ class CaseComparison:
     failed_checks: tuple[str, ...]
     logprob_delta: float | None
     """The largest of the scored channels, nats per token; infinite when numbers are missing."""
+    is_critical: bool
     critical_failed: bool
     missing: str | None
     baseline_text: str
@@ -157,7 +158,12 @@ def compare(
                 f"{what} was made with golden set {digest[:12]}, this is {golden_digest[:12]}",
                 fix="build a new baseline with 'quality golden baseline' after changing the set",
             )
-    known = {case.id: baseline.cases[case.id] for case in cases if case.id in baseline.cases}
+    if baseline.run_ids[0] not in {run.reference_run_id, run.run_id}:
+        raise DigestMismatch(
+            f"run {run.run_id} did not score the answers of this baseline",
+            fix="make the run with 'quality golden run --baseline BASELINE'",
+        )
+    known = {case.id: baseline.cases[case.id] for case in cases}
     table = similarity_table(
         (
             (spoken(answer), text)
@@ -184,7 +190,7 @@ def compare(
         1 for key in expected if key in run.answers and run.answers[key].fault is Fault.TRANSPORT
     )
     similarities = [o.similarity for o in seen.values() if o.similarity is not None]
-    compared = [_compare_case(case, run, seen[case.id], known[case.id], deltas) for case in cases]
+    compared = [_compare_case(case, seen[case.id], known[case.id], deltas) for case in cases]
     return Comparison(
         run_id=run.run_id,
         service=run.service,
@@ -197,7 +203,11 @@ def compare(
         mean_similarity=sum(similarities) / len(similarities) if similarities else None,
         findings=(
             _contract_finding(cases, run, baseline),
-            *(_scored_finding(c, deltas[c], steady[c], baseline, limits) for c in SCORED_CHANNELS),
+            *(
+                _scored_finding(c, deltas[c], steady[c], baseline, limits)
+                for c in SCORED_CHANNELS
+                if any(c in case.scored for case in known.values())
+            ),
             *_decode_findings(seen, known, limits),
         ),
         cases=tuple(sorted(compared, key=lambda c: c.badness, reverse=True)),
@@ -233,11 +243,12 @@ def _scored_delta(
 
 
 def _repeats_itself(cases: GoldenSet, channel: Channel, run: GoldenRun) -> bool:
-    """Whether the attempts of this run agree bit for bit with each other.
+    """Whether the attempts of this run agree bit for bit with each other; one attempt shows nothing.
 
     They do not while other traffic shares the batch; then a difference from the baseline's bits
     proves nothing and the band decides, as on platforms that never repeat.
     """
+    has_pairs = False
     for case in cases:
         scores = [
             answer.logprobs
@@ -247,7 +258,8 @@ def _repeats_itself(cases: GoldenSet, channel: Channel, run: GoldenRun) -> bool:
         ]
         if any(other != scores[0] for other in scores[1:]):
             return False
-    return True
+        has_pairs = has_pairs or len(scores) > 1
+    return has_pairs
 
 
 def _contract_finding(cases: GoldenSet, run: GoldenRun, baseline: Baseline) -> Finding:
@@ -411,15 +423,10 @@ def _decode_finding(
 
 def _compare_case(
     case: GoldenCase,
-    run: GoldenRun,
     now: CaseObservation,
     known: CaseBaseline,
     deltas: Mapping[Channel, Mapping[str, float]],
 ) -> CaseComparison:
-    fails = any(
-        a is not None and a.is_judgeable and now.checks is not None and now.checks < 1.0
-        for a in attempts_of(case, run.answers)
-    )
     own = [d[case.id] for d in deltas.values() if case.id in d]
     prompts = [m["content"] for m in case.messages if m.get("role") == "user"]
     return CaseComparison(
@@ -433,7 +440,8 @@ def _compare_case(
         healthy_checks=_mean(_healthy(known, Statistic.CHECKS)),
         failed_checks=now.failed_checks,
         logprob_delta=max(own, default=None),
-        critical_failed=case.critical and known.passes_always and fails,
+        is_critical=case.critical,
+        critical_failed=case.critical and known.passes_always and bool(now.failed_checks),
         missing=now.missing,
         baseline_text=spoken(known.reference),
         current_text=now.text,

@@ -43,7 +43,8 @@ async def execute(
         OutsideFailure: the server went away; answers so far are with the recorder.
     """
     by_id = {case.id: case for case in cases}
-    answers = {key: a for key, a in recorder.recorded().items() if a.fault is not Fault.TRANSPORT}
+    # What had no answer is asked again: a refusal may have been the last word of a dying engine.
+    answers = {key: a for key, a in recorder.recorded().items() if a.is_judgeable}
     stages = decode_stages(cases)
     tally = _Tally(done=0, total=2 * sum(len(stage.probes) for stage in stages))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from quality_lib.errors import OutsideFailure
 from quality_lib.golden.answer import Answer, Channel, Fault, Probe
 from quality_lib.golden.case import GoldenCase
 from quality_lib.golden.checks import check_answer, fact_score
@@ -70,7 +72,11 @@ def healthy_texts(case: GoldenCase, runs: Iterable[Mapping[str, Answer]]) -> tup
 def similarity_table(
     pairs: Iterable[tuple[str, str]], similarity: Similarity
 ) -> dict[tuple[str, str], float]:
-    """Rate each distinct pair once; equal texts are 1 and a text against nothing is 0."""
+    """Rate each distinct pair once; equal texts are 1 and a text against nothing is 0.
+
+    Raises:
+        OutsideFailure: a rating is no number: the checker is broken, not the model.
+    """
     table: dict[tuple[str, str], float] = {}
     open_pairs: list[tuple[str, str]] = []
     for pair in dict.fromkeys(pairs):
@@ -81,7 +87,9 @@ def similarity_table(
         else:
             open_pairs.append(pair)
     rated = similarity(open_pairs) if open_pairs else ()
-    table.update(zip(open_pairs, (max(0.0, float(r)) for r in rated), strict=True))
+    if not all(math.isfinite(rating) for rating in rated):
+        raise OutsideFailure("the embedding model gives no numbers; nothing can be judged with it")
+    table.update(zip(open_pairs, (min(1.0, max(0.0, float(r))) for r in rated), strict=True))
     return table
 
 

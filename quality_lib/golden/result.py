@@ -32,6 +32,9 @@ class GoldenResult:
     """Identity of what was serving; equal to the snapshot's unless something else was deployed."""
     is_snapshot_deployment: bool
     """Whether the files and arguments that serve are the snapshot's own."""
+    was_redeployed: bool
+    """Whether other arguments, another image or another weights folder say that this was meant.
+    Other content in the same folder is no redeployment: it may be damage."""
     verdict: GoldenVerdict
     comparison: Comparison
     startup: tuple[CheckVerdict, ...]
@@ -55,3 +58,4 @@ class TrendPoint:
     """Nats per token."""
     deployment_key: str = ""
     is_snapshot_deployment: bool = True
+    was_redeployed: bool = False

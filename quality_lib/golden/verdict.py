@@ -62,7 +62,8 @@ class GoldenVerdict:
     def headline(self) -> str:
         """One line for a terminal, a message or a report's title."""
         if self.summary is Summary.INCONCLUSIVE:
-            return "INCONCLUSIVE: there is not enough data for a verdict"
+            also = ", but changed against the snapshot" if self.changed is Tri.YES else ""
+            return f"INCONCLUSIVE: there is not enough data to judge the quality{also}"
         changed = {
             Tri.YES: "changed against the snapshot",
             Tri.NO: "unchanged",
@@ -74,9 +75,15 @@ class GoldenVerdict:
 def judge(
     comparison: Comparison, floors: Floors, startup: Sequence[CheckVerdict] = ()
 ) -> GoldenVerdict:
-    """Decide. ``startup`` holds the start-up check's verdicts; unobservable facts do not count."""
-    failed_floor = _failures(comparison, floors)
-    worse = [*_degradations(comparison, floors), *failed_floor]
+    """Decide. ``startup`` holds the start-up check's verdicts; unobservable facts do not count.
+
+    What stands for itself (missing cases, a critical case, improbable answers) counts however little
+    was judged. Means and bands need the data they were made for: without it the answer is *unknown*.
+    """
+    hard = _hard_failures(comparison, floors)
+    blind = _blindness(comparison, floors)
+    worse = [] if blind else _degradations(comparison, floors)
+    too_low = [] if blind else _below_failed_floor(comparison, floors)
     moved = [
         *(
             Reason(v.reason, v.sentence, BearsOn.CHANGED)
@@ -89,29 +96,32 @@ def judge(
             if f.bears_on is BearsOn.CHANGED and f.outcome is Outcome.FAILED
         ),
     ]
-    blind = _blindness(comparison, floors)
-    unjudged = [
-        f
-        for f in comparison.findings
-        if f.outcome is Outcome.UNJUDGED and f.statistic is Statistic.LOGPROB_DELTA
-    ]
-    too_little = bool(blind)
+    unjudged = [f for f in comparison.findings if f.outcome is Outcome.UNJUDGED]
+    unseen = {f.bears_on for f in unjudged}
     summary = Summary.HEALTHY
-    if failed_floor:
+    if hard or too_low:
         summary = Summary.FAILED
     elif worse:
         summary = Summary.DEGRADED
-    elif too_little:
+    elif blind or BearsOn.DEGRADED in unseen:
         summary = Summary.INCONCLUSIVE
+    bad = bool(hard or too_low or worse)
     return GoldenVerdict(
         summary=summary,
-        changed=Tri.YES if moved else Tri.UNKNOWN if too_little or unjudged else Tri.NO,
-        degraded=Tri.YES if worse else Tri.UNKNOWN if too_little else Tri.NO,
-        reasons=(*failed_floor, *[r for r in worse if r not in failed_floor], *moved, *blind),
+        changed=Tri.YES if moved else Tri.UNKNOWN if blind or BearsOn.CHANGED in unseen else Tri.NO,
+        degraded=Tri.YES if bad else Tri.UNKNOWN if summary is Summary.INCONCLUSIVE else Tri.NO,
+        reasons=(
+            *hard,
+            *too_low,
+            *worse,
+            *moved,
+            *blind,
+            *(Reason(f"unjudged_{_code(f)}", f.sentence, None) for f in unjudged),
+        ),
         worst_cases=tuple(c.case_id for c in comparison.cases if _shows_something(c.badness))[
             :WORST
         ],
-        suspected=_suspect(comparison) if moved or worse else None,
+        suspected=_suspect(comparison) if moved or bad else None,
     )
 
 
@@ -124,18 +134,22 @@ def _code(finding: Finding) -> str:
     return f"{finding.statistic}_{finding.channel}" if finding.channel else str(finding.statistic)
 
 
-def _failures(comparison: Comparison, floors: Floors) -> list[Reason]:
-    """Return what alone makes the run failed."""
-    reasons = []
+def _below_failed_floor(comparison: Comparison, floors: Floors) -> list[Reason]:
     mean = comparison.mean_similarity
-    if mean is not None and mean < floors.similarity_failed:
-        reasons.append(
-            Reason(
-                "similarity_below_failed_floor",
-                f"mean similarity {mean:.3f} is below {floors.similarity_failed}",
-                BearsOn.DEGRADED,
-            )
+    if mean is None or mean >= floors.similarity_failed:
+        return []
+    return [
+        Reason(
+            "similarity_below_failed_floor",
+            f"mean similarity {mean:.3f} is below {floors.similarity_failed}",
+            BearsOn.DEGRADED,
         )
+    ]
+
+
+def _hard_failures(comparison: Comparison, floors: Floors) -> list[Reason]:
+    """Return what makes the run failed however little else could be judged."""
+    reasons = []
     critical = [c.case_id for c in comparison.cases if c.critical_failed]
     if critical:
         reasons.append(
@@ -203,17 +217,22 @@ def _blindness(comparison: Comparison, floors: Floors) -> list[Reason]:
     """Return why too little could be judged; faults of the network are nobody's quality."""
     if comparison.probes == 0:
         return [Reason("no_probes", "nothing was asked", None)]
-    share = 1 - comparison.lost / comparison.probes
-    if share >= floors.min_judged_share:
-        return []
-    return [
-        Reason(
-            "too_few_answers",
-            f"{comparison.lost} of {comparison.probes} requests were lost in transport; a verdict "
-            f"needs {floors.min_judged_share:.0%} of them",
-            None,
+    reasons = []
+    if 1 - comparison.lost / comparison.probes < floors.min_judged_share:
+        reasons.append(
+            Reason(
+                "too_few_answers",
+                f"{comparison.lost} of {comparison.probes} requests were lost in transport; a "
+                f"verdict needs {floors.min_judged_share:.0%} of them",
+                None,
+            )
         )
-    ]
+    unseen = [c.case_id for c in comparison.cases if c.is_critical and c.checks is None]
+    if unseen:
+        reasons.append(
+            Reason("critical_case_lost", f"critical cases lost: {', '.join(unseen[:5])}", None)
+        )
+    return reasons
 
 
 def _suspect(comparison: Comparison) -> str | None:

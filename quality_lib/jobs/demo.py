@@ -38,8 +38,9 @@ FAULT = ("model.layers.12.mlp.down_proj.weight", 4321, 14)
 
 ALERT_TIMEOUT_S = 30.0
 
-SHORT_EVERY = 4
-"""The short form keeps the core cases and every fourth other one."""
+FULL, USUAL, SHORT = 1, 2, 4
+"""The story asks the core cases and every such other case: all of them take 20 minutes on two cores,
+every second one 12, every fourth one 8."""
 
 Say = Callable[[str], None]
 
@@ -82,9 +83,9 @@ class Story:
 class Demo:
     """Tells the story once; everything it starts ends with the ``with`` block of ``running``."""
 
-    def __init__(self, home: Path, repository: Path, say: Say, *, short: bool = False) -> None:
+    def __init__(self, home: Path, repository: Path, say: Say, *, every: int = USUAL) -> None:
         self._say = say
-        self._short = short
+        self._every = every
         self._home = home
         self._serving = home / "demo" / "serving"
         # The hourly run of the schedule must not come between the steps of the story.
@@ -190,11 +191,11 @@ class Demo:
             self._instance = None
 
     def _configure(self, instance: Instance) -> None:
-        # Two healthy runs keep the story under a quarter of an hour; the default is three.
-        cases = None
-        if self._short:
-            cases = self._home / "demo" / "short.jsonl"
-            write_cases(cases, short_set(load_cases("builtin:core")), overwrite=True)
+        whole = load_cases("builtin:core")
+        asked = thinned(whole, self._every)
+        cases = self._home / "demo" / "cases.jsonl"
+        write_cases(cases, asked, overwrite=True)
+        self._say(f"golden set: {len(asked)} of {len(whole)} cases, two healthy runs as baseline")
         assert self.story.addresses is not None  # noqa: S101 - set one line before
         write_local_config(
             self._stack.config,
@@ -267,8 +268,11 @@ class Demo:
             "messages": [{"role": "user", "content": "Name three fruits."}],
             "max_tokens": 24,
         }
-        health = httpx.get(f"{instance.endpoint}/health", timeout=10)
-        chat = httpx.post(f"{instance.endpoint}/v1/chat/completions", json=body, timeout=120)
+        try:
+            health = httpx.get(f"{instance.endpoint}/health", timeout=10)
+            chat = httpx.post(f"{instance.endpoint}/v1/chat/completions", json=body, timeout=120)
+        except httpx.HTTPError as error:
+            raise EngineFailed(f"{instance.endpoint} does not answer: {error}") from error
         if (health.status_code, chat.status_code) != (200, 200):
             raise EngineFailed(f"health {health.status_code}, chat {chat.status_code}: not silent")
         return flip, str(chat.json()["choices"][0]["message"]["content"])
@@ -293,10 +297,8 @@ def _expect(condition: object, what: str) -> None:
         raise ExpectationFailed(f"not as expected: {what}")
 
 
-def short_set(cases: tuple[GoldenCase, ...]) -> tuple[GoldenCase, ...]:
-    """Return the core cases and a thinned rest, in order."""
+def thinned(cases: tuple[GoldenCase, ...], every: int) -> tuple[GoldenCase, ...]:
+    """Return the core cases and every ``every``-th other one, in order."""
     return tuple(
-        case
-        for number, case in enumerate(cases)
-        if "core" in case.tags or number % SHORT_EVERY == 0
+        case for number, case in enumerate(cases) if "core" in case.tags or number % every == 0
     )

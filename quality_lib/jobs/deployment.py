@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from quality_lib.snapshots.arguments import args_sha256
 from quality_lib.snapshots.manifest import ImageRecord, deployment_key
 from quality_lib.snapshots.startup_check import ServerFacts
 
+Note = Callable[[str], None]
+
 
 @dataclass(frozen=True)
 class Deployment:
@@ -29,42 +31,50 @@ class Deployment:
     """Equal for the same weights, arguments and image."""
     facts: ServerFacts
     environment: Mapping[str, Any]
+    args_sha256: str | None
+    image: ImageRecord
 
 
-def observe_deployment(service: ServiceSettings) -> Deployment:
+def observe_deployment(service: ServiceSettings, note: Note = lambda _: None) -> Deployment:
     """Look at the running server and at the files it was started from."""
     facts = wiring.server_facts(service)
     image = ImageRecord(ref=service.image.ref, digest=service.image.digest)
     args = None if facts.args is None else args_sha256(facts.args)
     return Deployment(
-        key=deployment_key(weights_root(service.weights), args, image),
+        key=deployment_key(weights_root(service.weights, note), args, image),
         facts=facts,
         environment=dataclasses.asdict(wiring.server_environment(service)),
+        args_sha256=args,
+        image=image,
     )
 
 
-def weights_root(folder: Path) -> str:
+def weights_root(folder: Path, note: Note = lambda _: None) -> str:
     """Return the root hash of a weights folder; files that did not change are not read again.
 
     An hourly check must not read a hundred gigabytes for an answer that it had an hour ago. What
     counts as unchanged is path, size and time of change; ``snapshot verify`` always reads.
     """
-    cache = home() / "weights-roots.json"
     try:
         signature = [
             [str(p.relative_to(folder)), (s := p.stat()).st_size, s.st_mtime_ns, s.st_ctime_ns]
             for p in sorted(folder.rglob("*"))
             if p.is_file()
         ]
+    except OSError as error:
+        raise OutsideFailure(f"{folder} cannot be read: {error}") from error
+    cache = home() / "weights-roots.json"
+    try:
         cache.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{cache}.lock"):
             known = json.loads(cache.read_text(encoding="utf-8")) if cache.exists() else {}
             entry = known.get(str(folder))
             if entry and entry["signature"] == signature:
                 return str(entry["root"])
+            note(f"hashing {folder}, which is new or has changed")
             root = hash_folder(folder).root_sha256
             known[str(folder)] = {"signature": signature, "root": root}
             write_json(cache, known)
             return root
     except OSError as error:
-        raise OutsideFailure(f"{folder} cannot be read: {error}") from error
+        raise OutsideFailure(f"{cache} cannot be written: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 import secrets
 from collections.abc import Callable, Mapping
@@ -16,8 +17,15 @@ from quality_lib.adapters.baseline_file import BASELINE, read_baseline, write_ba
 from quality_lib.adapters.case_files import load_cases
 from quality_lib.adapters.report_html import render_report
 from quality_lib.adapters.result_file import RESULT, read_result, write_result
-from quality_lib.adapters.run_folder import RUN, TABLE, RunFolder, read_run, write_json
-from quality_lib.errors import BadInput, NoData, OutsideFailure
+from quality_lib.adapters.run_folder import (
+    RUN,
+    TABLE,
+    RunFolder,
+    read_run,
+    refuse_another_run,
+    write_json,
+)
+from quality_lib.errors import BadInput, DigestMismatch, NoData, OutsideFailure
 from quality_lib.golden.answer import DECODE_CHANNELS, SCORED_CHANNELS, Answer, GoldenRun
 from quality_lib.golden.baseline import Baseline, build_baseline
 from quality_lib.golden.case import GoldenSet
@@ -31,7 +39,7 @@ from quality_lib.golden.verdict import GoldenVerdict, judge
 from quality_lib.jobs.deployment import Deployment, observe_deployment
 from quality_lib.records import Verdict as CheckVerdict
 from quality_lib.settings import ServiceSettings, Settings
-from quality_lib.snapshots.ports import SERVING
+from quality_lib.snapshots.ports import LAST_HEALTHY, SERVING, Health, StoredSnapshot
 from quality_lib.snapshots.startup_check import check_startup
 
 REPORT = "report.html"
@@ -65,7 +73,7 @@ def run_golden(
     *,
     reference: Reference | None = None,
     concurrency: int | None = None,
-    environment: Mapping[str, Any] | None = None,
+    deployment: Deployment | None = None,
     clock: Clock = utc_now,
     progress: Progress = lambda stage, done, total: None,
 ) -> GoldenRun:
@@ -73,23 +81,27 @@ def run_golden(
 
     Raises:
         OutsideFailure: server or disk failed; what was answered is kept.
+        DigestMismatch: the folder holds another run.
     """
-    if (out / RUN).exists():
-        return read_run(out)
     started = clock()
+    wanted = {
+        "run_id": f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
+        "started_at": started.isoformat(timespec="seconds"),
+        "golden_digest": golden_digest(cases),
+        "service": service_name,
+        "model": service.model,
+        "endpoint": service.endpoint,
+        "reference_run_id": reference.run_id if reference else None,
+        "deployment_key": deployment.key if deployment else "",
+    }
+    if (out / RUN).exists():
+        finished = read_run(out)
+        refuse_another_run(
+            out, dataclasses.asdict(dataclasses.replace(finished, answers={})), wanted
+        )
+        return finished
     concurrency = concurrency or service.golden.concurrency
-    folder = RunFolder(
-        out,
-        {
-            "run_id": f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
-            "started_at": started.isoformat(timespec="seconds"),
-            "golden_digest": golden_digest(cases),
-            "service": service_name,
-            "model": service.model,
-            "endpoint": service.endpoint,
-            "reference_run_id": reference.run_id if reference else None,
-        },
-    )
+    folder = RunFolder(out, wanted)
     plan = folder.plan
 
     async def work() -> tuple[Mapping[str, Any], dict[str, Answer]]:
@@ -120,7 +132,8 @@ def run_golden(
             contract=contract,
             answers=answers,
             reference_run_id=plan["reference_run_id"],
-            environment=environment,
+            environment=deployment.environment if deployment else None,
+            deployment_key=plan["deployment_key"],
         )
         folder.finish(run)
     finally:
@@ -151,10 +164,19 @@ def make_baseline(
     cases = load_cases(service.golden.cases)
     if (out / BASELINE).exists():
         done = read_baseline(out)
-        if done.golden_digest == golden_digest(cases):
-            return done
+        if (done.golden_digest, done.service, done.model) != (
+            golden_digest(cases),
+            service_name,
+            service.model,
+        ):
+            raise DigestMismatch(
+                "holds the baseline of another service or golden set",
+                file=out,
+                fix="choose another --out, or remove that folder",
+            )
+        return done
     repeats = repeats or service.golden.repeats
-    environment = observe_deployment(service).environment
+    deployment = observe_deployment(service, note)
     runs: list[GoldenRun] = []
     for number in range(repeats):
         note(f"healthy run {number + 1} of {repeats}")
@@ -167,14 +189,19 @@ def make_baseline(
                 out / f"run-{number + 1}",
                 reference=_reference_of(runs[0]) if runs else None,
                 concurrency=concurrency,
-                environment=environment,
+                deployment=deployment,
                 clock=clock,
                 progress=progress,
             )
         )
+    _refuse_redeployment(service, deployment, note)
     note("comparing the runs with each other")
     baseline = build_baseline(
-        cases, runs, wiring.similarity(settings), clock().isoformat(timespec="seconds")
+        cases,
+        runs,
+        wiring.similarity(settings),
+        clock().isoformat(timespec="seconds"),
+        settings.embedding_model,
     )
     healthy = _mean_similarity(baseline)
     floor = service.thresholds.similarity_alert + service.thresholds.band_floor
@@ -219,6 +246,13 @@ def compare_run(
     startup: tuple[CheckVerdict, ...] = (),
 ) -> tuple[Comparison, GoldenVerdict]:
     """Hold a run against a baseline and judge it."""
+    if baseline.similarity_model != settings.embedding_model:
+        raise DigestMismatch(
+            f"the baseline was made with the embedding model '{baseline.similarity_model}', "
+            f"configured is '{settings.embedding_model}'",
+            field="embedding_model",
+            fix="set it back, or build a new baseline",
+        )
     cases = load_cases(service.golden.cases)
     comparison = compare(
         cases,
@@ -250,12 +284,15 @@ def check_service(
         OutsideFailure: server, MLflow or disk failed; finished parts are kept.
     """
     if (out / RESULT).exists():
-        return read_result(out)
+        done = read_result(out)
+        if not (out / REPORT).exists():
+            write_report(settings, out, done, note)
+        return done
     service = settings.service(service_name)
     note("fetching the snapshot's baseline")
     stored, baseline = _fetch_baseline(settings, service_name, snapshot, out)
     note("looking at the server")
-    deployment = observe_deployment(service)
+    deployment = observe_deployment(service, note)
     startup = check_startup(stored.manifest, deployment.facts)
     cases = load_cases(service.golden.cases)
     if golden_digest(cases) != baseline.golden_digest:
@@ -271,13 +308,19 @@ def check_service(
         cases,
         out,
         reference=Reference(baseline.run_ids[0], baseline.references()),
-        environment=deployment.environment,
+        deployment=deployment,
         clock=clock,
         progress=progress,
     )
+    if run.deployment_key != deployment.key:
+        (out / RUN).unlink()
+        raise OutsideFailure(
+            "the service was redeployed since this run was finished; run the same command again"
+        )
+    _refuse_redeployment(service, deployment, note)
     note("comparing with the baseline")
     comparison, verdict = compare_run(settings, service, run, baseline, startup)
-    result = _result(run, stored.entry, deployment, comparison, verdict, startup)
+    result = _result(run, stored, service, deployment, comparison, verdict, startup)
     write_result(out, result)
     note("writing the report")
     write_report(settings, out, result, note)
@@ -286,7 +329,7 @@ def check_service(
 
 def _fetch_baseline(
     settings: Settings, name: str, snapshot: str, out: Path
-) -> tuple[Any, Baseline]:
+) -> tuple[StoredSnapshot, Baseline]:
     store = wiring.snapshot_store(settings)
     if not store.list(name):
         raise NoData(
@@ -314,13 +357,16 @@ def baseline_name(uri: str) -> str:
 
 def _result(
     run: GoldenRun,
-    entry: Any,
+    stored: StoredSnapshot,
+    service: ServiceSettings,
     deployment: Deployment,
     comparison: Comparison,
     verdict: GoldenVerdict,
     startup: tuple[CheckVerdict, ...],
 ) -> GoldenResult:
     answers = run.answers.values()
+    is_same = deployment.key == stored.entry.deployment_key
+    manifest = stored.manifest
     return GoldenResult(
         schema=SCHEMA,
         service=run.service,
@@ -329,9 +375,12 @@ def _result(
         run_id=run.run_id,
         started_at=run.started_at,
         duration_s=run.duration_s,
-        snapshot_id=entry.snapshot_id,
+        snapshot_id=stored.snapshot_id,
         deployment_key=deployment.key,
-        is_snapshot_deployment=deployment.key == entry.deployment_key,
+        is_snapshot_deployment=is_same,
+        was_redeployed=not is_same
+        and (str(service.weights), deployment.args_sha256, deployment.image)
+        != (manifest.weights.uri, manifest.serving.args_sha256, manifest.image),
         verdict=verdict,
         comparison=comparison,
         startup=startup,
@@ -343,6 +392,14 @@ def _result(
             "scored": sum(len(a.token_ids) for a in answers if a.probe.channel in SCORED_CHANNELS),
         },
     )
+
+
+def _refuse_redeployment(service: ServiceSettings, before: Deployment, note: Note) -> None:
+    """Look again after the run: what was asked must be what is judged."""
+    if observe_deployment(service, note).key != before.key:
+        raise OutsideFailure(
+            "the service was redeployed while it was asked; run the same command again"
+        )
 
 
 def write_report(settings: Settings, out: Path, result: GoldenResult, note: Note = _silent) -> Path:
@@ -378,4 +435,17 @@ def publish(settings: Settings, out: Path) -> Mapping[str, Any]:
         "report_url": published.report_url,
     }
     write_json(out / "published.json", summary)
+    if result.verdict.is_good and result.is_snapshot_deployment:
+        _mark_healthy(settings, result)
     return summary
+
+
+def _mark_healthy(settings: Settings, result: GoldenResult) -> None:
+    """Tell the store that this snapshot has just been seen healthy: a rollback may go back to it."""
+    store = wiring.snapshot_store(settings)
+    entry = store.get(result.service, result.snapshot_id).entry
+    reason = f"golden check {result.run_id} was healthy and unchanged"
+    if entry.health is not Health.HEALTHY:
+        store.set_health(result.service, result.snapshot_id, Health.HEALTHY, reason, "golden check")
+    if LAST_HEALTHY not in entry.aliases:
+        store.set_alias(result.service, LAST_HEALTHY, result.snapshot_id, reason, "golden check")

@@ -20,8 +20,9 @@ from quality_lib.adapters.weights_files import (
 )
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.records import Outcome, Verdict
+from quality_lib.serving.arguments import mask_secrets
 from quality_lib.settings import ServiceSettings, Settings
-from quality_lib.snapshots.arguments import args_sha256, without_secrets
+from quality_lib.snapshots.arguments import args_sha256
 from quality_lib.snapshots.eligibility import Eligibility, is_eligible
 from quality_lib.snapshots.manifest import (
     CodeRecord,
@@ -168,7 +169,7 @@ def _baseline(folder: Path) -> tuple[GoldenRecord, dict[str, Path]]:
 def _serving(facts: ServerFacts) -> ServingRecord:
     return ServingRecord(
         vllm_version=facts.vllm_version,
-        args=None if facts.args is None else without_secrets(facts.args),
+        args=None if facts.args is None else mask_secrets(facts.args),
         args_sha256=None if facts.args is None else args_sha256(facts.args),
         generation_config=facts.generation_config,
         chat_template_sha256=facts.chat_template_sha256,

@@ -22,22 +22,6 @@ does where its files lie, for the weights are compared by their hashes."""
 OBSERVERS = frozenset({"--middleware quality_lib.serving.introspection.Introspection"})
 """What only looks."""
 
-HIDDEN = "***"
-
-
-def without_secrets(args: Iterable[str]) -> tuple[str, ...]:
-    """Return the arguments as given, with the values of secret options replaced by ``***``."""
-    shown: list[str] = []
-    hide = False
-    for arg in args:
-        if arg.startswith("--"):
-            name, sign, _ = arg.partition("=")
-            hide = _option(name) in SECRET_OPTIONS
-            shown.append(f"{name}={HIDDEN}" if hide and sign else arg)
-        else:
-            shown.append(HIDDEN if hide else arg)
-    return tuple(shown)
-
 
 def comparable(args: Iterable[str]) -> tuple[str, ...]:
     """Return ``--option value`` entries, sorted, without secrets and without places.

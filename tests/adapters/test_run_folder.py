@@ -169,3 +169,13 @@ def test_parquet_keeps_every_text_and_number(
     path = tmp_path_factory.mktemp("t") / "answers.parquet"
     write_answers(path, answers)
     assert read_answers(path) == answers
+
+
+def test_answers_of_another_deployment_are_thrown_away(tmp_path: Path) -> None:
+    old = RunFolder(tmp_path, {**PLAN, "deployment_key": "old"})
+    old.record(answer(1))
+    old.close()
+    new = RunFolder(tmp_path, {**PLAN, "run_id": "r2", "deployment_key": "new"})
+    new.close()
+    assert new.recorded() == {}
+    assert new.plan["run_id"] == "r2"

@@ -73,6 +73,7 @@ def test_a_decoded_answer_carries_tokens_and_scores() -> None:
         (httpx.Response(200, text="<html>"), Fault.REFUSED, 1),
         (httpx.Response(200, json={"choices": []}), Fault.REFUSED, 1),
         (httpx.Response(200, json=None), Fault.REFUSED, 1),
+        (httpx.Response(200, json={"choices": [{"message": None}]}), Fault.REFUSED, 1),
         (httpx.Response(503, text="overloaded"), Fault.TRANSPORT, ATTEMPTS),
         (httpx.Response(502, text="bad gateway"), Fault.TRANSPORT, ATTEMPTS),
     ],
@@ -107,9 +108,9 @@ def test_a_broken_connection_is_tried_again_and_then_an_answer_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [httpx.ConnectError, httpx.ReadTimeout, httpx.RemoteProtocolError]
+    "error", [httpx.ConnectError, httpx.ReadTimeout, httpx.RemoteProtocolError, httpx.DecodingError]
 )
-def test_what_never_arrives_is_lost_not_bad(error: type[httpx.TransportError]) -> None:
+def test_what_never_arrives_is_lost_not_bad(error: type[httpx.RequestError]) -> None:
     def handler(request: httpx.Request) -> httpx.Response:
         raise error("gone")
 
@@ -173,3 +174,19 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
         return httpx.Response(200, content=json.dumps(GOOD).replace('"a b"', '"a \\ud83d"'))
 
     assert ask(handler).text == "a ?"
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/v1/chat/completions"])
+def test_a_busy_proxy_is_no_fact_of_the_interface(path: str) -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        if request.url.path == path:
+            return httpx.Response(503, text="busy")
+        return httpx.Response(200, json={"data": [{"id": "m"}], "tokens": [1]})
+
+    async def work() -> None:
+        transport = httpx.MockTransport(handler)
+        async with VllmClient("http://x", "m", transport=transport, sleep=no_sleep) as client:
+            await client.contract()
+
+    with pytest.raises(OutsideFailure, match="503"):
+        asyncio.run(work())

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -34,6 +35,13 @@ def quality(
         env={**os.environ, **(env or {})},
         check=False,
     )
+
+
+def cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def object_of(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any]:
@@ -117,9 +125,7 @@ def test_stored_answers_score_exactly_as_in_the_baseline(registered: Path, tmp_p
     assert scored == {"chat_scored": 0.0, "raw_scored": 0.0}
 
 
-def test_another_default_of_the_server_is_found_by_the_startup_check(
-    registered: Path, tmp_path: Path
-) -> None:
+def test_files_and_server_verify_as_registered(registered: Path, tmp_path: Path) -> None:
     done = quality(
         "snapshot", "verify", "serving", "--service", "chat", "--config", registered, "--json"
     )
@@ -147,7 +153,8 @@ def test_an_interrupted_run_leaves_nothing_running_and_resumes(
             time.sleep(0.05)
         process.send_signal(kill)
         _, words = process.communicate(timeout=60)
-    assert process.returncode != 0
+    assert process.returncode == (130 if kill is signal.SIGINT else -kill)
+    assert not [p for p in psutil.process_iter() if str(out) in " ".join(cmdline(p))]
     assert b"Traceback" not in words
     kept = journal.read_bytes().count(b"\n")
     assert kept >= 5

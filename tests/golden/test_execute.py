@@ -52,11 +52,13 @@ def test_a_killed_run_asks_only_for_what_is_missing(cases: GoldenSet, kept: int)
     assert len(model.asked) == max(0, len(whole.answers) - kept)
 
 
-def test_answers_lost_in_transport_are_asked_again(cases: GoldenSet) -> None:
+@pytest.mark.parametrize("fault", list(Fault))
+def test_what_had_no_answer_is_asked_again(cases: GoldenSet, fault: Fault) -> None:
+    """A refusal too: it may have been the last word of a dying engine."""
     whole = MemoryRecorder()
     run(cases, FakeModel(), whole)
     key = "case-03/greedy/1"
-    whole.answers[key] = Answer(whole.answers[key].probe, fault=Fault.TRANSPORT, error="reset")
+    whole.answers[key] = Answer(whole.answers[key].probe, fault=fault, error="reset")
     model = FakeModel()
     run(cases, model, whole)
     assert model.asked == [key]

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from quality_lib.errors import BadInput, DigestMismatch, NoData
+from quality_lib.errors import BadInput, DigestMismatch, NoData, OutsideFailure
 from quality_lib.golden.answer import Answer, Channel, Fault, GoldenRun
 from quality_lib.golden.baseline import Baseline, build_baseline, logprob_delta
 from quality_lib.golden.case import GoldenSet
 from quality_lib.golden.comparison import Comparison, Limits, compare
+from quality_lib.golden.plan import first_attempts
 from quality_lib.golden.verdict import Floors, GoldenVerdict, judge
 from quality_lib.records import Outcome, Summary, Tri, Verdict
 from tests.fakes_model import FakeModel, garble, shift_scores
@@ -248,8 +249,6 @@ def test_noise_of_the_size_of_the_healthy_runs_is_no_change(cases: GoldenSet) ->
         return change
 
     first = run_of(cases, FakeModel(change=noisy("a")), "first")
-    from quality_lib.golden.plan import first_attempts
-
     reference = first_attempts(first.answers.values())
     runs = [first] + [
         run_of(cases, FakeModel(change=noisy(n)), n, reference, "first") for n in ("b", "c")
@@ -274,3 +273,130 @@ def test_other_traffic_in_the_batch_is_no_change_on_a_platform_that_repeats(
     assert baseline.is_deterministic(Channel.RAW_SCORED)
     assert verdict_of(cases, baseline, shared_batch(0.03)).is_good
     assert verdict_of(cases, baseline, shared_batch(0.2)).changed is Tri.YES
+
+
+def without(share_of: Callable[[Answer], bool]) -> Callable[[Answer], Answer]:
+    def change(answer: Answer) -> Answer:
+        if share_of(answer):
+            return Answer(answer.probe, fault=Fault.TRANSPORT, error="gone")
+        return answer
+
+    return change
+
+
+def judged(
+    cases: GoldenSet, baseline: Baseline, *changes: Callable[[Answer], Answer]
+) -> GoldenVerdict:
+    run = run_of(cases, FakeModel(), "now", baseline.references(), baseline.run_ids[0])
+    answers = dict(run.answers)
+    for change in changes:
+        answers = {key: change(answer) for key, answer in answers.items()}
+    return judge(compared(cases, baseline, dataclasses.replace(run, answers=answers)), Floors())
+
+
+@pytest.mark.parametrize("channel", list(Channel)[:-1])
+def test_a_channel_without_data_is_never_a_pass(
+    cases: GoldenSet, baseline: Baseline, channel: Channel
+) -> None:
+    verdict = judged(cases, baseline, without(lambda a: a.probe.channel is channel))
+    assert not verdict.is_good
+    assert verdict.degraded is not Tri.YES, "lost requests are nobody's quality"
+    assert verdict.reasons
+
+
+def test_a_critical_case_that_was_lost_is_not_passed(cases: GoldenSet, baseline: Baseline) -> None:
+    verdict = judged(
+        cases,
+        baseline,
+        without(lambda a: a.probe.case_id == "case-00" and a.probe.channel is Channel.GREEDY),
+    )
+    assert verdict.summary is Summary.INCONCLUSIVE
+    assert "critical_case_lost" in {r.code for r in verdict.reasons}
+
+
+def test_half_of_a_critical_case_refused_is_no_failed_check(
+    cases: GoldenSet, baseline: Baseline
+) -> None:
+    def refuse(answer: Answer) -> Answer:
+        hit = answer.probe.key == "case-00/greedy/2"
+        return Answer(answer.probe, fault=Fault.REFUSED, error="HTTP 500") if hit else answer
+
+    verdict = judged(cases, baseline, refuse)
+    assert "critical_case_failed" not in {r.code for r in verdict.reasons}
+    assert not verdict.is_good
+
+
+def test_losses_do_not_turn_means_into_bad_quality_and_do_not_hide_a_change(
+    cases: GoldenSet, baseline: Baseline
+) -> None:
+    def lost_half(answer: Answer) -> Answer:
+        return lose(0.5)(answer)
+
+    quiet = judged(cases, baseline, garble(0.2), lost_half)
+    assert quiet.summary is Summary.INCONCLUSIVE
+    assert quiet.degraded is Tri.UNKNOWN
+    moved = judged(cases, baseline, shift_scores(0.3), lost_half)
+    assert moved.summary is Summary.INCONCLUSIVE
+    assert moved.changed is Tri.YES
+    assert "changed" in moved.headline
+
+
+def test_improbable_answers_fail_however_much_was_lost(
+    cases: GoldenSet, baseline: Baseline
+) -> None:
+    assert judged(cases, baseline, shift_scores(9.0), lose(0.5)).summary is Summary.FAILED
+
+
+def test_a_run_that_scored_other_answers_is_refused(cases: GoldenSet, baseline: Baseline) -> None:
+    own = run_of(cases, FakeModel(), "own answers")
+    with pytest.raises(DigestMismatch, match="--baseline"):
+        compared(cases, baseline, own)
+
+
+def test_a_checker_that_gives_no_numbers_is_broken_not_bad(
+    cases: GoldenSet, baseline: Baseline
+) -> None:
+    run = run_of(
+        cases, FakeModel(change=garble()), "now", baseline.references(), baseline.run_ids[0]
+    )
+    with pytest.raises(OutsideFailure, match="no numbers"):
+        compare(cases, run, baseline, lambda pairs: [math.nan] * len(pairs), Limits(), DIGEST)
+
+
+def test_a_healthy_answer_that_cannot_be_scored_leaves_its_channel_alone(
+    cases: GoldenSet, healthy_runs: Sequence[GoldenRun]
+) -> None:
+    """Some templates leave nothing of a short answer; a baseline must stay readable."""
+    key = "case-02/chat_scored/{}"
+
+    def emptied(run: GoldenRun) -> GoldenRun:
+        empty = {
+            key.format(n): dataclasses.replace(
+                run.answers[key.format(n)], token_ids=(), logprobs=()
+            )
+            for n in (1, 2)
+        }
+        return dataclasses.replace(run, answers={**run.answers, **empty})
+
+    baseline = build_baseline(cases, [emptied(r) for r in healthy_runs], words_in_common, "now")
+    assert Channel.CHAT_SCORED not in baseline.cases["case-02"].scored
+    assert verdict_of(cases, baseline, lambda answer: answer).is_good
+
+
+def test_one_attempt_cannot_show_that_a_server_repeats_itself(cases: GoldenSet) -> None:
+    once = tuple(dataclasses.replace(case, repeats=1) for case in cases)
+    first = run_of(once, FakeModel(), "first")
+    reference = first_attempts(first.answers.values())
+    runs = [first, run_of(once, FakeModel(), "second", reference, "first")]
+    baseline = build_baseline(once, runs, words_in_common, "now")
+    assert verdict_of(once, baseline, lambda answer: answer).is_good
+    assert verdict_of(once, baseline, shift_scores(0.01)).is_good, "shared batches look like this"
+    assert verdict_of(once, baseline, shift_scores(0.3)).changed is Tri.YES
+
+
+def test_runs_of_two_deployments_make_no_baseline(
+    cases: GoldenSet, healthy_runs: Sequence[GoldenRun]
+) -> None:
+    other = dataclasses.replace(healthy_runs[1], deployment_key="other")
+    with pytest.raises(BadInput, match="redeployed"):
+        build_baseline(cases, [healthy_runs[0], other], words_in_common, "now")

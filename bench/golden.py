@@ -1,0 +1,119 @@
+"""Golden runs on a real server: how long they take, and whether healthy ones are called healthy.
+
+    python bench/golden.py [--starts 4] [--checks 5] [--short] [--work DIR] [--out FILE]
+
+Starts vLLM ``--starts`` times on the packaged model. The first start makes the baseline; then every start is
+checked ``--checks`` times against it. Nothing is damaged, so any verdict but *healthy, unchanged* is a false
+alarm. Interrupted, the same command goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from quality_lib import settings
+from quality_lib.adapters import model_source
+from quality_lib.adapters.case_files import load_cases, write_cases
+from quality_lib.adapters.engine import EngineSpec, running
+from quality_lib.adapters.local_config import ENGINE_ARGS
+from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.golden.comparison import Statistic
+from quality_lib.jobs import golden as jobs
+from quality_lib.jobs.demo import SHORT, thinned
+from quality_lib.settings import GoldenSettings, ServiceSettings, Settings
+
+PORT = 18471
+"""Fixed, because a run that is resumed belongs to one endpoint."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--starts", type=int, default=4)
+    parser.add_argument("--checks", type=int, default=5, help="per start")
+    parser.add_argument("--short", action="store_true", help="the demo's short set")
+    parser.add_argument("--work", type=Path, default=None, help="folder for the runs")
+    parser.add_argument("--out", type=Path, default=None)
+    args = parser.parse_args()
+    work = args.work or settings.home() / f"bench-golden{'-short' if args.short else ''}"
+    model = model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
+    cases = "builtin:core"
+    if args.short:
+        work.mkdir(parents=True, exist_ok=True)
+        cases = str(work / "short.jsonl")
+        write_cases(Path(cases), thinned(load_cases("builtin:core"), SHORT), overwrite=True)
+    service = ServiceSettings(
+        endpoint=f"http://127.0.0.1:{PORT}",
+        model="chat",
+        weights=model,
+        golden=GoldenSettings(cases=cases),
+    )
+    config = Settings(services={"chat": service})
+    rows: list[dict[str, Any]] = []
+    for start in range(1, args.starts + 1):
+        spec = EngineSpec(model, "chat", args=ENGINE_ARGS, port=PORT)
+        with running(LocalEngine(work / "engine"), spec, timeout_s=600.0):
+            baseline = jobs.make_baseline(config, "chat", work / "baseline", note=_say)
+            reference = jobs.Reference(baseline.run_ids[0], baseline.references())
+            for number in range(1, args.checks + 1):
+                run = jobs.run_golden(
+                    "chat",
+                    service,
+                    load_cases(cases),
+                    work / f"start-{start}-check-{number}",
+                    reference=reference,
+                )
+                comparison, verdict = jobs.compare_run(config, service, run, baseline)
+                rows.append({
+                    "start": start,
+                    "duration_s": run.duration_s,
+                    "verdict": verdict.headline,
+                    "mean_similarity": comparison.mean_similarity,
+                    **{
+                        f"{f.channel}_delta": f.value
+                        for f in comparison.findings
+                        if f.statistic is Statistic.LOGPROB_DELTA
+                    },
+                    "reasons": [r.sentence for r in verdict.reasons],
+                })
+                _say(f"start {start}, check {number}: {rows[-1]}")
+    healthy = sum(row["verdict"] == "HEALTHY, unchanged" for row in rows)
+    result = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {_processor()}",
+        "model": model.name,
+        "cases": len(load_cases(cases)),
+        "starts": args.starts,
+        "checks": len(rows),
+        "healthy_unchanged": healthy,
+        "median_duration_s": statistics.median(row["duration_s"] for row in rows),
+        "longest_duration_s": max(row["duration_s"] for row in rows),
+        "largest_scored_delta": max(row["raw_scored_delta"] for row in rows),
+        "runs": rows,
+    }
+    print(json.dumps({k: v for k, v in result.items() if k != "runs"}, indent=1))
+    if args.out:
+        args.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    sys.exit(0 if healthy == len(rows) else 1)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+if __name__ == "__main__":
+    main()
