@@ -1,0 +1,43 @@
+"""The demo's exit code and its one JSON object when a step does not turn out as it must."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from quality_lib.cli import app
+from quality_lib.commands import demo as command
+from quality_lib.jobs.demo import ExpectationFailed, Step, Story
+
+
+class BrokenDemo:
+    """Breaks off at its second step."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.story = Story()
+
+    @contextmanager
+    def running(self) -> Generator[Story]:
+        self.story.steps.append(Step("first", "fine", "fine", 1.0, True))
+        self.story.steps.append(Step("second", "failed, changed", "HEALTHY, unchanged [/x]"))
+        raise ExpectationFailed("not as expected: HEALTHY [/x]")
+        yield self.story
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_step_that_fails_ends_with_1_and_shows_what_happened(
+    monkeypatch: pytest.MonkeyPatch, as_json: bool, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "Demo", BrokenDemo)
+    done = CliRunner().invoke(app, ["demo", "--no-wait", *(["--json"] if as_json else [])])
+    assert done.exit_code == 1
+    if as_json:
+        story = json.loads(done.stdout)
+        assert [step["is_as_expected"] for step in story["steps"]] == [True, False]
+    else:
+        assert "HEALTHY, unchanged [/x]" in " ".join(done.stdout.split())
