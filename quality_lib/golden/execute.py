@@ -87,6 +87,10 @@ async def execute(
         tally.total = tally.done + sum(len(stage.probes) for stage in later)
         for stage in later:
             await run_stage(stage, own)
-    except* OutsideFailure as group:
-        raise group.exceptions[0] from None
+    except BaseExceptionGroup as group:
+        # Not except*: what is raised inside it comes out wrapped in a group again.
+        gone, other = group.split(OutsideFailure)
+        if gone is None or other is not None:
+            raise
+        raise gone.exceptions[0] from None
     return answers

@@ -47,9 +47,9 @@ def test_equal_folders_exit_with_0(model: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["same"] is True
 
 
-@pytest.mark.parametrize(("value", "relative"), [(3.0, 1.0), (float("inf"), None)])
+@pytest.mark.parametrize(("value", "relative"), [(3.0, 1.0), (float("inf"), "inf")])
 def test_different_folders_exit_with_1(
-    model: Path, tmp_path: Path, value: float, relative: float | None
+    model: Path, tmp_path: Path, value: float, relative: float | str
 ) -> None:
     other = _model(tmp_path / "b", torch.tensor([1.0, 1.0, 1.0, value]))
     done = CliRunner().invoke(app, ["diff", str(model), str(other), "--json"])
