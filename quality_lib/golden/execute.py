@@ -88,9 +88,14 @@ async def execute(
         for stage in later:
             await run_stage(stage, own)
     except BaseExceptionGroup as group:
-        # Not except*: what is raised inside it comes out wrapped in a group again.
-        gone, other = group.split(OutsideFailure)
-        if gone is None or other is not None:
-            raise
-        raise gone.exceptions[0] from None
+        raise _outside_failure(group) from None
     return answers
+
+
+def _outside_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the failure that ended the run if it is the only kind; else the group itself.
+
+    Not ``except*``: what is raised inside it may come out wrapped in a group again.
+    """
+    gone, other = group.split(OutsideFailure)
+    return gone.exceptions[0] if gone is not None and other is None else group
