@@ -106,10 +106,6 @@ class AirflowClient:
         """Let the DAG run."""
         self._pause(dag_id, False)
 
-    def pause(self, dag_id: str) -> None:
-        """Keep the DAG from running by its schedule; triggered runs wait too."""
-        self._pause(dag_id, True)
-
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
         """Start a run and return its id. A paused DAG's run waits until it is unpaused."""
         body = {"logical_date": None, "conf": dict(conf or {})}

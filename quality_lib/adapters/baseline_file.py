@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from quality_lib.adapters.run_folder import write_whole
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.golden.baseline import SCHEMA, Baseline
 
@@ -22,11 +23,9 @@ def _adapter() -> TypeAdapter[Baseline]:
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write the file so that it is either whole or not there."""
-    part = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(_adapter().dump_json(baseline))
-        part.replace(path)
+        write_whole(path, _adapter().dump_json(baseline))
     except OSError as error:
         raise OutsideFailure(f"{path} cannot be written: {error}") from error
 

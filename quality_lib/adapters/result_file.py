@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from quality_lib.adapters.run_folder import write_whole
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.golden.result import SCHEMA, GoldenResult
 
@@ -23,10 +24,9 @@ class _File(BaseModel):
 
 def write_result(folder: Path, result: GoldenResult) -> Path:
     """Write ``result.json`` so that it is either whole or not there."""
-    path, part = folder / RESULT, folder / f"{RESULT}.part"
+    path = folder / RESULT
     try:
-        part.write_text(_File(result=result).model_dump_json(), encoding="utf-8")
-        part.replace(path)
+        write_whole(path, _File(result=result).model_dump_json().encode())
     except OSError as error:
         raise OutsideFailure(f"{path} cannot be written: {error}") from error
     return path

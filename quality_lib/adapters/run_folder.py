@@ -136,9 +136,14 @@ def read_run(folder: Path) -> GoldenRun:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file so that it is either whole or not there."""
+    write_whole(path, json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True).encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is either whole and on disk, or not there."""
     part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as file:
-        json.dump(value, file, ensure_ascii=False, indent=1, sort_keys=True)
+    with part.open("wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 import secrets
 from collections.abc import Callable, Mapping
@@ -96,9 +95,7 @@ def run_golden(
     }
     if (out / RUN).exists():
         finished = read_run(out)
-        refuse_another_run(
-            out, dataclasses.asdict(dataclasses.replace(finished, answers={})), wanted
-        )
+        refuse_another_run(out, vars(finished), wanted)
         return finished
     concurrency = concurrency or service.golden.concurrency
     folder = RunFolder(out, wanted)

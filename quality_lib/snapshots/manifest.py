@@ -35,11 +35,6 @@ class WeightsRecord:
     uri: str
     """Where the folder lay when it was recorded; the hashes, not the place, are the identity."""
 
-    @property
-    def total_bytes(self) -> int:
-        """Size of all files together."""
-        return sum(file.size for file in self.files)
-
 
 @dataclass(frozen=True)
 class ImageRecord:
