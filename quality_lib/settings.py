@@ -41,6 +41,9 @@ class Thresholds(_Strict):
     logprob_floor: float = Field(default=0.05, ge=0)
     """On platforms with rounding noise: mean |log-probability difference|, nats per token, that is
     within health (measured bf16 reordering noise is 0.02, facts 8 and 9)."""
+    false_alarm: float = Field(default=1e-3, gt=0, lt=1)
+    """Chance with which so many cases of a healthy run fall below all their healthy values; only a
+    greater number lets a share or similarity leave its band."""
     gross_logprob: float = Field(default=1.0, gt=0)
     """Mean |log-probability difference| above this is failed: tokens the baseline found likely have
     become improbable."""

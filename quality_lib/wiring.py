@@ -91,6 +91,7 @@ def limits(thresholds: Thresholds) -> Limits:
         band_floor=thresholds.band_floor,
         exact_floor=thresholds.exact_floor,
         logprob_floor=thresholds.logprob_floor,
+        false_alarm=thresholds.false_alarm,
     )
 
 

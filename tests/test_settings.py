@@ -31,6 +31,7 @@ def test_the_promised_defaults() -> None:
         "band_floor": 0.02,
         "exact_floor": 0.15,
         "logprob_floor": 0.05,
+        "false_alarm": 0.001,
         "gross_logprob": 1.0,
         "min_judged_share": 0.9,
         "max_missing_share": 0.02,

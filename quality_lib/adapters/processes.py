@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
@@ -63,6 +64,14 @@ def start_session(
     _children[child.pid] = child
     # A child that is already dead is a zombie of ours and still has its identity.
     return ProcessId.of(child.pid) or ProcessId(child.pid, time.time())
+
+
+@atexit.register
+def _let_go() -> None:
+    """Reap what has ended, and leave without a warning what is meant to outlive this process."""
+    for child in _children.values():
+        if child.poll() is None:
+            child.returncode = 0
 
 
 def exit_code(pid: int) -> int | None:

@@ -51,3 +51,40 @@ def paired_band(values: Sequence[Sequence[float]], sigmas: float, floor: float) 
     return Band(
         mean=sum(means) / cases, half_width=max(sigmas * error, floor), runs=runs, cases=cases
     )
+
+
+def most_falls(values: Sequence[Sequence[float]], false_alarm: float) -> int:
+    """Return how many cases of a further healthy run may lie below all their healthy values.
+
+    ``values[i][r]`` is the value of case *i* in healthy run *r*. Each healthy value is held against
+    the other runs of its case, which shows how often a healthy case falls; a further run's count
+    then follows the beta-binomial predictive distribution under Jeffreys' prior (Gelman et al.,
+    Bayesian Data Analysis, 2.4 and 2.8), and more than the returned number has a chance of at most
+    ``false_alarm``. Healthy runs without one fall do not show that there are none: of one case
+    nothing can be said, of four three may fall and of a hundred still four (at 0.001, three runs).
+    """
+    cases = len(values)
+    trials = sum(len(row) for row in values)
+    fell = sum(fallen(row[r], [*row[:r], *row[r + 1 :]]) for row in values for r in range(len(row)))
+    a, b = fell + 0.5, trials - fell + 0.5
+    tail = 0.0
+    for count in range(cases, 0, -1):
+        tail += math.exp(
+            math.lgamma(cases + 1)
+            - math.lgamma(count + 1)
+            - math.lgamma(cases - count + 1)
+            + _log_beta(count + a, cases - count + b)
+            - _log_beta(a, b)
+        )
+        if tail > false_alarm:
+            return count
+    return 0
+
+
+def fallen(value: float, healthy: Sequence[float]) -> bool:
+    """Whether a value lies below every healthy one by more than rounding."""
+    return bool(healthy) and value < min(healthy) - 1e-6
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quality_lib.drift.band import paired_band
+from quality_lib.drift.band import fallen, most_falls, paired_band
 from quality_lib.errors import DigestMismatch
 from quality_lib.golden.answer import (
     DECODE_CHANNELS,
@@ -58,6 +58,7 @@ class Limits:
     band_floor: float = 0.02
     exact_floor: float = 0.15
     logprob_floor: float = 0.05
+    false_alarm: float = 1e-3
 
 
 @dataclass(frozen=True)
@@ -406,14 +407,17 @@ def _decode_finding(
             statistic, channel, bears_on, Outcome.UNJUDGED, f"{name}: no case could be judged"
         )
     value = sum(v for v, _ in pairs) / len(pairs)
-    bad = value < band.low
+    # Healthy runs that were all alike have no spread, yet a near-tie may flip in the next one: the
+    # fall must come from more cases than flip in health.
+    falls = sum(fallen(v, healthy) for v, healthy in pairs)
+    bad = value < band.low and falls > most_falls([h for _, h in pairs], limits.false_alarm)
     return Finding(
         statistic=statistic,
         channel=channel,
         bears_on=bears_on,
         outcome=Outcome.FAILED if bad else Outcome.PASSED,
         sentence=f"{name}: {value:.3f} over {len(pairs)} cases, healthy {band.mean:.3f}, "
-        f"at least {band.low:.3f}",
+        f"at least {band.low:.3f}, {falls} lower than ever in health",
         value=value,
         healthy=band.mean,
         limit=band.low,

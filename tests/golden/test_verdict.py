@@ -11,7 +11,7 @@ import pytest
 from quality_lib.errors import BadInput, DigestMismatch, NoData, OutsideFailure
 from quality_lib.golden.answer import Answer, Channel, Fault, GoldenRun
 from quality_lib.golden.baseline import Baseline, build_baseline, logprob_delta
-from quality_lib.golden.case import GoldenSet
+from quality_lib.golden.case import GoldenCase, GoldenSet, Params
 from quality_lib.golden.comparison import Comparison, Limits, compare
 from quality_lib.golden.plan import first_attempts
 from quality_lib.golden.verdict import Floors, GoldenVerdict, judge
@@ -35,6 +35,14 @@ def lose(share: float, fault: Fault = Fault.TRANSPORT) -> Callable[[Answer], Ans
     def change(answer: Answer) -> Answer:
         hit = hash_share(answer.probe.key) < share
         return Answer(answer.probe, fault=fault, error="gone") if hit else answer
+
+    return change
+
+
+def garble_cases(*numbers: int) -> Callable[[Answer], Answer]:
+    def change(answer: Answer) -> Answer:
+        hit = answer.probe.case_id in {f"case-{n:02d}" for n in numbers} and answer.text
+        return garble(1.0)(answer) if hit else answer
 
     return change
 
@@ -65,7 +73,7 @@ def test_a_healthy_run_is_healthy_and_unchanged(cases: GoldenSet, baseline: Base
         (shift_scores(0.3), Summary.HEALTHY, Tri.YES, "logprob_delta_chat_scored"),
         (shift_scores(9.0), Summary.FAILED, Tri.YES, "logprob_gross"),
         (garble(1.0), Summary.FAILED, Tri.YES, "similarity_below_failed_floor"),
-        (garble(0.1), Summary.DEGRADED, Tri.YES, "similarity_greedy"),
+        (garble_cases(1, 3, 5, 7, 9), Summary.DEGRADED, Tri.YES, "similarity_greedy"),
         (garble(1.0, (Channel.SEEDED,)), Summary.DEGRADED, Tri.YES, "similarity_seeded"),
         (lose(0.3), Summary.INCONCLUSIVE, Tri.UNKNOWN, "too_few_answers"),
         (lose(1.0), Summary.INCONCLUSIVE, Tri.UNKNOWN, "too_few_answers"),
@@ -90,6 +98,47 @@ def test_each_kind_of_fault_gets_its_own_verdict(
     assert verdict.summary is summary
     assert verdict.changed is changed
     assert not verdict.is_good
+
+
+def test_a_near_tie_that_flips_in_one_case_of_each_channel_is_no_finding(
+    cases: GoldenSet, baseline: Baseline
+) -> None:
+    """Other traffic in the batch does this to a healthy server, however alike its baseline runs."""
+    flipped = {"case-07", "case-21", "case-28"}
+
+    def flip(answer: Answer) -> Answer:
+        hit = answer.probe.case_id in flipped and answer.text
+        return dataclasses.replace(answer, text="all the words are others") if hit else answer
+
+    verdict = verdict_of(cases, baseline, flip)
+    assert (verdict.summary, verdict.changed) == (Summary.HEALTHY, Tri.NO)
+    assert verdict.is_good
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_one_case_alone_proves_nothing_of_its_channel(temperature: float, attempts: int) -> None:
+    """A set with one sampled case once failed a healthy hour: agreement 0 of 1, healthy 1."""
+    lone = (
+        GoldenCase(
+            id="lone",
+            messages=({"role": "user", "content": "question"},),
+            params=Params(temperature=temperature, seed=1, max_tokens=16),
+            repeats=attempts,
+        ),
+    )
+    runs = [run_of(lone, FakeModel(), "first")]
+    reference = first_attempts(runs[0].answers.values())
+    runs += [run_of(lone, FakeModel(), f"r{n}", reference, "first") for n in range(2)]
+    baseline = build_baseline(lone, runs, words_in_common, "2026-01-01T00:00:00+00:00")
+
+    def flip_last(answer: Answer) -> Answer:
+        last = answer.text and answer.probe.attempt == attempts
+        return dataclasses.replace(answer, text="something else entirely") if last else answer
+
+    changed = run_of(lone, FakeModel(change=flip_last), "now", reference, "first")
+    findings = compare(lone, changed, baseline, words_in_common, Limits(), DIGEST).findings
+    assert [f.statistic for f in findings if f.outcome is Outcome.FAILED] == []
 
 
 def test_a_few_lost_requests_neither_fail_nor_hide_anything(
