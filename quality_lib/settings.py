@@ -15,9 +15,15 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from quality_lib.errors import BadInput
+from quality_lib.gates.input_limits import InputLimits
+from quality_lib.gates.output_limits import OutputLimits
+from quality_lib.gates.parameter_bounds import ParameterBounds
+from quality_lib.gates.stream_limits import StreamLimits
 
 CONFIG_ENV = "QUALITY_CONFIG"
 HOME_ENV = "QUALITY_HOME"
+SERVICE_ENV = "QUALITY_SERVICE"
+"""Which service of the configuration a guarded vLLM server is."""
 
 
 class _Strict(BaseModel):
@@ -80,6 +86,41 @@ class ImageSettings(_Strict):
     digest: str = ""
 
 
+class ExchangeLogSettings(_Strict):
+    """Where the guarded server writes its exchanges, one JSON object per line."""
+
+    folder: Path | None = None
+    """None: nothing is recorded."""
+    ship_to: str | None = None
+    """``s3://bucket/prefix`` that finished files are uploaded to; None: they stay in the folder."""
+    max_file_mb: float = Field(default=64.0, gt=0)
+    """A file is finished, and may be shipped, at this size or age."""
+    max_file_s: float = Field(default=60.0, gt=0)
+    max_disk_mb: float = Field(default=2048.0, gt=0)
+    """Beyond this the oldest files are dropped and counted as lost."""
+    detail_share: float = Field(default=0.1, ge=0, le=1)
+    """Share of requests that are recorded with token ids and log-probabilities; the rest text only."""
+    mask: bool = True
+    """Whether personal data is masked before it is written."""
+
+
+class GateSettings(_Strict):
+    """Gates of levels 1 to 4 for one service; defaults and meanings are in ``docs/gates.md``."""
+
+    reaction: Literal["observe", "enforce"] = "observe"
+    """``observe`` records verdicts and touches nothing; ``enforce`` refuses FAILED requests of level 1
+    and lets levels 2 and 3 react in their own modes."""
+    disabled: tuple[str, ...] = ()
+    """Names of gates that are not asked."""
+    bounds: Path | None = None
+    """``bounds.json`` of a baseline; None: constants, and verdicts say so."""
+    input: InputLimits = InputLimits()
+    parameters: ParameterBounds = ParameterBounds()
+    stream: StreamLimits = StreamLimits()
+    output: OutputLimits = OutputLimits()
+    log: ExchangeLogSettings = ExchangeLogSettings()
+
+
 class ServiceSettings(_Strict):
     """One named vLLM deployment."""
 
@@ -95,6 +136,7 @@ class ServiceSettings(_Strict):
     engine: EngineSettings = EngineSettings()
     golden: GoldenSettings = GoldenSettings()
     thresholds: Thresholds = Thresholds()
+    gates: GateSettings = GateSettings()
     stable_hours: float = Field(default=24.0, ge=0, le=720)
     """How long every gate must be green before the deployment is registered by itself (D3)."""
 
