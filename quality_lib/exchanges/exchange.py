@@ -53,6 +53,8 @@ class Exchange:
     completion_tokens: int | None = None
     expected_prompt_tokens: int | None = None
     """As counted with the model's own tokenizer before sending."""
+    prompt_token_ids: tuple[int, ...] | None = None
+    """The prompt after the chat template, as the server returned it (``return_token_ids``)."""
     nonce: str | None = None
     """A planted text that the answer must hold."""
     recent_texts: tuple[str, ...] = ()
