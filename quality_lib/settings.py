@@ -8,17 +8,28 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from quality_lib.errors import BadInput
+from quality_lib.exchanges.field_map import compile_fields
+from quality_lib.exchanges.layout import check_layout
+from quality_lib.exchanges.log_limits import ReadLimits, SampleLimits
 from quality_lib.gates.input_limits import InputLimits
 from quality_lib.gates.output_limits import OutputLimits
 from quality_lib.gates.parameter_bounds import ParameterBounds
 from quality_lib.gates.stream_limits import StreamLimits
+from quality_lib.scoring.limits import ReplayLimits, ScoreLimits
 
 CONFIG_ENV = "QUALITY_CONFIG"
 HOME_ENV = "QUALITY_HOME"
@@ -28,6 +39,16 @@ SERVICE_ENV = "QUALITY_SERVICE"
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _address(value: str) -> str:
+    """Check the base address of a server and return it without ``/v1``."""
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an address such as http://host:8000")
+    if parts.username or parts.password:
+        raise ValueError("must not hold a user or password; name the key in its api_key_env")
+    return value.rstrip("/").removesuffix("/v1")
 
 
 class Thresholds(_Strict):
@@ -102,6 +123,24 @@ class ExchangeLogSettings(_Strict):
     """Share of requests that are recorded with token ids and log-probabilities; the rest text only."""
     mask: bool = True
     """Whether personal data is masked before it is written."""
+    prompt: Literal["text", "hash"] = "text"
+    """``hash``: of what the caller wrote only the SHA-256 is recorded; such records cannot be replayed."""
+
+    @field_validator("ship_to")
+    @classmethod
+    def _is_a_bucket(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme != "s3" or not parts.hostname or parts.username or parts.query:
+            raise ValueError("must look like s3://bucket/prefix, without keys; those come from AWS_…")
+        return value
+
+    @model_validator(mode="after")
+    def _ships_from_a_folder(self) -> Self:
+        if self.ship_to is not None and self.folder is None:
+            raise ValueError("ship_to needs a folder that files wait in")
+        return self
 
 
 class GateSettings(_Strict):
@@ -121,6 +160,81 @@ class GateSettings(_Strict):
     log: ExchangeLogSettings = ExchangeLogSettings()
 
 
+class LogSettings(_Strict):
+    """Where the service's production traffic is logged, and how that log is read; ``docs/logs.md``."""
+
+    source: str | None = None
+    """A folder or ``s3://bucket/prefix``; None: what the guarded server records (``gates.log``)."""
+    format: Literal["own", "litellm", "langfuse", "openai_batch", "fields"] = "own"
+    """Who wrote the log; ``fields``: anybody, read through the map ``fields``."""
+    layout: tuple[str, ...] | None = None
+    """What keys of an hour begin with, as ``%Y-%m-%d/%H/``; an empty list: list everything; None:
+    what the format is known to use."""
+    layout_offset_hours: float = Field(default=0.0, ge=-14, le=14)
+    """How far the clock that names the objects is ahead of UTC."""
+    models: tuple[str, ...] = ()
+    """Names of the service's model in a log that others write to as well; empty: the log is its own."""
+    fields: Mapping[str, str | tuple[str, ...]] = {}
+    """Our field → path in a log entry, or several paths and a default ``=text``."""
+    batch_names: tuple[str, str] = ("_input.jsonl", "_output.jsonl")
+    """How the names of an OpenAI batch's two files end; what stands before is the same."""
+    sample: SampleLimits = SampleLimits()
+    reading: ReadLimits = ReadLimits()
+
+    @field_validator("layout")
+    @classmethod
+    def _is_a_layout(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return value if value is None else tuple(check_layout(layout) for layout in value)
+
+    @model_validator(mode="after")
+    def _has_a_map_that_can_be_read(self) -> Self:
+        compile_fields(self.fields)
+        if self.format == "fields" and not self.fields:
+            raise ValueError("format 'fields' needs the map 'fields'")
+        if not all(self.batch_names) or self.batch_names[0] == self.batch_names[1]:
+            raise ValueError("batch_names must be two different endings")
+        return self
+
+
+class ScoringSettings(_Strict):
+    """Level-4 scoring of the service's production log; ``docs/scoring.md`` tells how."""
+
+    every_minutes: int = Field(default=10, ge=1, le=1440)
+    """A quick pass covers so much time: gates without a model (requirement D2)."""
+    deep_every_minutes: int = Field(default=60, ge=0, le=10_080)
+    """A deep pass covers so much time; 0 switches it off."""
+    longest_windows: int = Field(default=6, ge=1, le=144)
+    """A window without a verdict is read again together with the next one, up to so many lengths."""
+    partitions: int = Field(default=1, ge=1, le=256)
+    """Tasks that share the work on one window."""
+    deep_rows: int = Field(default=200, ge=1)
+    """Answers that a deep pass judges, all partitions together."""
+    limits: ScoreLimits = ScoreLimits()
+    embeddings: bool = True
+    """Whether a deep pass compares recent answers to the same prompt and parameters."""
+    reference_model: str | None = "builtin:smollm2-135m"
+    """Model whose perplexity tells incoherent text: a Hugging Face folder, a ``.gguf`` file or the
+    packaged SmolLM2; null: no perplexity."""
+    reference_memory_mb: int = Field(default=512, ge=64)
+    """Memory that one batch of the reference model's outputs may take, beside its weights."""
+    replay_endpoint: str | None = None
+    """A healthy instance of the serving snapshot, for reference replay (G6.3); null: no replay."""
+    replay_model: str | None = None
+    """Served model name there; null: the service's own."""
+    replay_api_key_env: str | None = None
+    replay_rows: int = Field(default=20, ge=1)
+    """Answers that a deep pass replays, all partitions together."""
+    replay: ReplayLimits = ReplayLimits()
+    results_uri: str | None = None
+    """``s3://bucket/prefix`` or a folder that every judged row is written to as Parquet, masked;
+    null: the rows stay in the run folder."""
+
+    @field_validator("replay_endpoint")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        return value if value is None else _address(value)
+
+
 class ServiceSettings(_Strict):
     """One named vLLM deployment."""
 
@@ -137,18 +251,21 @@ class ServiceSettings(_Strict):
     golden: GoldenSettings = GoldenSettings()
     thresholds: Thresholds = Thresholds()
     gates: GateSettings = GateSettings()
+    logs: LogSettings = LogSettings()
+    scoring: ScoringSettings = ScoringSettings()
     stable_hours: float = Field(default=24.0, ge=0, le=720)
     """How long every gate must be green before the deployment is registered by itself (D3)."""
 
     @field_validator("endpoint")
     @classmethod
     def _has_no_password(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("must be an address such as http://host:8000")
-        if parts.username or parts.password:
-            raise ValueError("must not hold a user or password; name the key in api_key_env")
-        return value.rstrip("/").removesuffix("/v1")
+        return _address(value)
+
+    @property
+    def log_source(self) -> str | None:
+        """Return where the service's log lies; None when nothing is recorded."""
+        log = self.gates.log
+        return self.logs.source or log.ship_to or (str(log.folder) if log.folder else None)
 
 
 class StoreSettings(_Strict):
@@ -249,17 +366,36 @@ def _anchored(settings: Settings, root: Path) -> Settings:
         name: service.model_copy(
             update={
                 "weights": root / service.weights.expanduser(),
+                "logs": service.logs.model_copy(
+                    update={"source": _place(service.logs.source, root)}
+                ),
                 "golden": service.golden
                 if service.golden.cases.startswith("builtin:")
                 else service.golden.model_copy(
                     update={"cases": str(root / Path(service.golden.cases).expanduser())}
                 ),
+                "gates": _anchored_gates(service.gates, root),
             }
         )
         for name, service in settings.services.items()
     }
     stores = settings.stores.model_copy(update={"work_dir": root / settings.stores.work_dir})
     return settings.model_copy(update={"services": services, "stores": stores})
+
+
+def _anchored_gates(gates: GateSettings, root: Path) -> GateSettings:
+    bounds, folder = gates.bounds, gates.log.folder
+    log = gates.log.model_copy(update={"folder": root / folder.expanduser() if folder else None})
+    return gates.model_copy(
+        update={"bounds": root / bounds.expanduser() if bounds else None, "log": log}
+    )
+
+
+def _place(source: str | None, root: Path) -> str | None:
+    """Let a folder start at the configuration's; addresses stay as they are."""
+    if source is None or "://" in source:
+        return source
+    return str(root / Path(source).expanduser())
 
 
 def _line_of(node: Any, location: tuple[Any, ...]) -> int | None:

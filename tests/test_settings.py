@@ -112,3 +112,66 @@ def test_v1_at_the_end_of_an_endpoint_is_taken_off(tmp_path: Path) -> None:
     path = tmp_path / "quality.yaml"
     path.write_text(MINIMAL.replace("http://x", "http://x:8000/v1/"), encoding="utf-8")
     assert load(path).service("chat").endpoint == "http://x:8000"
+
+
+def test_the_exchange_log_lies_beside_the_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "quality.yaml"
+    gates = "gates: {bounds: b.json, log: {folder: log, ship_to: 's3://bucket/logs'}}"
+    path.write_text(MINIMAL.replace("weights: w", f"weights: w, {gates}"), encoding="utf-8")
+    read = load(path).service("chat").gates
+    assert (read.log.folder, read.bounds) == (tmp_path / "log", tmp_path / "b.json")
+    assert (read.log.prompt, read.log.mask, read.log.detail_share) == ("text", True, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("log", "problem"),
+    [
+        ("{folder: log, ship_to: 'https://bucket'}", "s3://bucket/prefix"),
+        ("{folder: log, ship_to: 's3://key:secret@bucket'}", "s3://bucket/prefix"),
+        ("{ship_to: 's3://bucket'}", "needs a folder"),
+        ("{folder: log, prompt: none}", "'text' or 'hash'"),
+        ("{folder: log, detail_share: 2}", "less than or equal to 1"),
+    ],
+)
+def test_a_wrong_exchange_log_is_told(tmp_path: Path, log: str, problem: str) -> None:
+    path = tmp_path / "quality.yaml"
+    path.write_text(MINIMAL.replace("weights: w", f"weights: w, gates: {{log: {log}}}"))
+    with pytest.raises(BadInput, match=problem) as told:
+        load(path)
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("logs", "problem"),
+    [
+        ("{format: fields}", "needs the map 'fields'"),
+        ("{fields: {txet: a}}", "no field 'txet'"),
+        ("{fields: {text: 'a..b'}}", "cannot be read from character 2"),
+        ("{layout: ['%H/']}", "not unique"),
+        ("{batch_names: [a, a]}", "two different endings"),
+        ("{sample: {max_rows: 0}}", "at least 1"),
+        ("{reading: {max_bad_share: 2}}", "between 0 and 1"),
+        ("{format: csv}", "own"),
+    ],
+)
+def test_logs_that_cannot_be_read_are_told_at_once(
+    tmp_path: Path, logs: str, problem: str
+) -> None:
+    path = tmp_path / "quality.yaml"
+    path.write_text(MINIMAL.replace("weights: w", f"weights: w, logs: {logs}"), encoding="utf-8")
+    with pytest.raises(BadInput, match=problem) as caught:
+        load(path)
+    assert str(caught.value.field).startswith("services.chat.logs")
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [("logs", "logs"), ("/var/log/x", "/var/log/x"), ("s3://bucket/x", "s3://bucket/x")],
+)
+def test_a_log_folder_starts_at_the_configuration(
+    tmp_path: Path, source: str, found: str
+) -> None:
+    path = tmp_path / "quality.yaml"
+    path.write_text(MINIMAL.replace("weights: w", f"weights: w, logs: {{source: '{source}'}}"), encoding="utf-8")
+    expected = str(tmp_path / found) if found == "logs" else found
+    assert load(path).service("chat").log_source == expected

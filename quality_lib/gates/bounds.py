@@ -12,6 +12,10 @@ class Range:
     low: float | None
     high: float | None
 
+    def __post_init__(self) -> None:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low {self.low} is above high {self.high}")
+
 
 @dataclass(frozen=True)
 class LearnedBounds:
@@ -28,6 +32,8 @@ class LearnedBounds:
     """Of a window's mean log-probability of the chosen tokens, nats per token."""
     mean_entropy: Range | None = None
     """Of a window's mean next-token entropy, nats."""
+    step_entropy: Range | None = None
+    """Of the next-token entropy of one step, nats; its high side is where ``correct`` acts."""
     answer_tokens: Range | None = None
     """Tokens of a finished answer."""
     similarity: Range | None = None
@@ -36,3 +42,6 @@ class LearnedBounds:
     """Of a window under the reference model."""
     answers: int = 0
     """Healthy answers the bounds were learned from."""
+    false_alarm: float | None = None
+    """At most this share of healthy answers lies beyond one side of one bound, with 95 % confidence
+    and before the safety margin; how it follows from the number of prompts is in ``learn.py``."""

@@ -7,15 +7,13 @@ forced tool call bring their own check, and the rest is what the case asks for.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import regex
-from jsonschema import exceptions, validators
-from referencing import Registry
 
+from quality_lib.gates.json_text import parse_json, schema_problem
 from quality_lib.golden.case import GoldenCase
 from quality_lib.golden.code_check import check_code
 from quality_lib.golden.judgement import failed, passed
@@ -116,37 +114,22 @@ def _no_collapse(_check: Mapping[str, Any], _case: GoldenCase, answer: Answer) -
         return passed("no_repetition_collapse_ok", "The answer does not end in a loop.")
     return failed(
         "repetition_collapse",
-        f"The answer ends in {loop.repeats} repeats of {_snippet(loop.unit)!r} and would go on.",
+        f"The answer ends in {loop.copies} repeats of {_snippet(loop.unit)!r} and would go on.",
         unit=_snippet(loop.unit),
-        repeats=loop.repeats,
-        covered_share=round(loop.covered_share, 3),
+        repeats=loop.copies,
+        covered_share=round(loop.length / len(answer.text), 3),
     )
 
 
-def _parse_json(text: str) -> tuple[Any, str | None]:
-    try:
-        return json.loads(text), None
-    except (ValueError, RecursionError) as error:
-        return None, str(error) or type(error).__name__
-
-
 def _json(_check: Mapping[str, Any], _case: GoldenCase, answer: Answer) -> Verdict:
-    _, problem = _parse_json(answer.text)
+    _, problem = parse_json(answer.text)
     if problem is None:
         return passed("json_ok", "The answer is JSON.")
     return failed("json_invalid", f"The answer is no JSON: {problem}", was_cut=answer.was_cut)
 
 
-def schema_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
-    """Say where a value departs from a JSON schema; None when it fits. Follows no outside reference."""
-    validator = validators.validator_for(schema, default=validators.Draft202012Validator)
-    # The empty registry keeps a "$ref" from being fetched over the network.
-    first = exceptions.best_match(validator(schema, registry=Registry()).iter_errors(value))
-    return None if first is None else f"{first.json_path}: {_snippet(first.message)}"
-
-
 def _json_schema(check: Mapping[str, Any], _case: GoldenCase, answer: Answer) -> Verdict:
-    value, problem = _parse_json(answer.text)
+    value, problem = parse_json(answer.text)
     if problem is not None:
         return failed("json_invalid", f"The answer is no JSON: {problem}", was_cut=answer.was_cut)
     problem = schema_problem(value, check["schema"])
@@ -202,7 +185,7 @@ def _tool_call(check: Mapping[str, Any], case: GoldenCase, answer: Answer) -> Ve
 
 def _arguments_flaw(arguments: Any, name: str, schema: Mapping[str, Any]) -> Verdict | None:
     if isinstance(arguments, str):
-        arguments, problem = _parse_json(arguments)
+        arguments, problem = parse_json(arguments)
         if problem is not None:
             return failed(
                 "tool_arguments_invalid_json", f"The arguments for {name!r} are no JSON: {problem}"

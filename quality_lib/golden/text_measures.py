@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 import regex
 
+from quality_lib.gates.text_fold import fold, found_share
 from quality_lib.golden.case import GoldenCase
+
+__all__ = ["count_words", "fact_score", "fold", "script_share"]
 
 # Scripts written without blanks count one word per character.
 _WORD = regex.compile(
@@ -18,16 +19,7 @@ _LETTER = regex.compile(r"\p{L}")
 
 def fact_score(case: GoldenCase, text: str) -> float | None:
     """Return the share of the case's facts that occur in the text; None when it has no facts."""
-    if not case.facts:
-        return None
-    folded = fold(text)
-    found = sum(any(fold(either) in folded for either in fact.split("|")) for fact in case.facts)
-    return found / len(case.facts)
-
-
-def fold(text: str) -> str:
-    """Make two spellings of the same characters equal, runs of blanks included."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return found_share(case.facts, text)
 
 
 def count_words(text: str) -> int:

@@ -194,7 +194,7 @@ def test_odd_but_healthy_text_is_no_collapse(text: str, finish: str) -> None:
 def test_a_loop_names_its_smallest_unit() -> None:
     loop = closing_loop("well, " + "abc" * 20)
     assert loop is not None
-    assert (loop.unit, loop.repeats, round(loop.covered_share, 2)) == ("abc", 20, 0.91)
+    assert (loop.unit, loop.copies, loop.length) == ("abc", 20, 60)
 
 
 def test_a_case_may_allow_repetition() -> None:

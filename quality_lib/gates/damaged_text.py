@@ -1,0 +1,138 @@
+"""Level 4: characters that were lost or decoded wrongly. Pure."""
+
+from __future__ import annotations
+
+import re
+
+import ftfy
+from ftfy.badness import BADNESS_RE
+
+from quality_lib.gates.answer_view import AnswerView, View
+from quality_lib.gates.gate import Gate, Reason
+from quality_lib.gates.output_gate import failed, output_gate, snippet, suspect
+from quality_lib.gates.output_limits import OutputLimits
+from quality_lib.records import Outcome, Verdict
+
+REASONS = (
+    Reason(
+        "replacement_marks",
+        Outcome.FAILED,
+        "Replacement marks (U+FFFD) stand inside a text: bytes were lost while decoding.",
+        "gates.output.replacement_marks",
+        "vllm-mlx#109, sglang#34852",
+    ),
+    Reason(
+        "replacement_mark_at_end",
+        Outcome.SUSPECT,
+        "A text that ended by itself ends in half a character.",
+        source="mlc-llm#1142",
+    ),
+    Reason(
+        "replacement_mark_alone",
+        Outcome.SUSPECT,
+        "A replacement mark stands alone between words.",
+        "gates.output.replacement_marks",
+        "sglang#34852",
+    ),
+    Reason(
+        "mojibake",
+        Outcome.FAILED,
+        "Several pieces of the text were decoded with the wrong character set.",
+        source="vllm#13828",
+    ),
+    Reason(
+        "mojibake_trace",
+        Outcome.SUSPECT,
+        "A piece of the text was decoded with the wrong character set.",
+        source="vllm#13828",
+    ),
+    Reason(
+        "control_characters",
+        Outcome.FAILED,
+        "Control characters, lone surrogates or unassigned code points stand in the text.",
+        source="vllm#57661",
+    ),
+)
+_READ = 20_000
+"""Characters of a prompt that are searched for the same damage."""
+_MARK = "\ufffd"
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]|\x1b(?!\[)"
+)
+
+
+def damaged_text(limits: OutputLimits, view: View) -> Gate:
+    """Fail lost and wrongly decoded characters, unless they are the subject."""
+
+    def look(answer: AnswerView) -> Verdict | None:
+        text = answer.text
+        if answer.is_ascii:
+            return None if text.replace("\n", "").isprintable() else _control(answer)
+        if _MARK in text:
+            verdict = _replacement(answer, limits)
+            if verdict is not None:
+                return verdict
+        return _control(answer) or _mojibake(answer)
+
+    return output_gate("damaged_text", view, look, REASONS)
+
+
+def _control(answer: AnswerView) -> Verdict | None:
+    found = _CONTROL.findall(answer.text)
+    if not found or answer.wishes.encodings:
+        return None
+    return failed(
+        "control_characters",
+        f"{len(found)} character(s) such as U+{ord(found[0][0]):04X}.",
+        count=len(found),
+        start=answer.text.index(found[0]),
+    )
+
+
+def _replacement(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
+    text = answer.text
+    body = text.rstrip(_MARK)
+    inside = body.count(_MARK)
+    at_end = len(text) - len(body)
+    # A piece of a character gives at most three marks; more is a run of lost bytes.
+    if not inside and at_end <= 3 and answer.was_cut:
+        return None
+    if answer.wishes.encodings or re.search(r"replacement character|U\+FFFD", text, re.IGNORECASE):
+        return None
+    first = text.index(_MARK)
+    if not inside and at_end <= 3:
+        return suspect("replacement_mark_at_end", "It ends in half a character.", start=first)
+    count = inside + at_end
+    if count == 1 and not _touches_letter(text, first):
+        return suspect("replacement_mark_alone", "U+FFFD stands between words.", start=first)
+    if count < limits.replacement_marks:
+        return None
+    return failed(
+        "replacement_marks", f"{count} replacement marks in the text.", count=count, start=first
+    )
+
+
+def _touches_letter(text: str, at: int) -> bool:
+    return text[max(0, at - 1) : at].isalnum() or text[at + 1 : at + 2].isalnum()
+
+
+def _mojibake(answer: AnswerView) -> Verdict | None:
+    plain = answer.plain
+    if BADNESS_RE.search(plain) is None or answer.wishes.encodings:
+        return None
+    if BADNESS_RE.search(answer.asked[-_READ:]):
+        return None
+    mended = ftfy.fix_encoding(plain)
+    if mended == plain:
+        found = len(BADNESS_RE.findall(plain))
+        if found < 3:
+            return None
+    else:
+        found = len(BADNESS_RE.findall(plain))
+    match = BADNESS_RE.search(plain)
+    start = match.start() if match else 0
+    evidence = {"count": found, "start": start, "mended": snippet(mended[start : start + 60])}
+    sentence = f"{found} piece(s) decoded wrongly, from offset {start} on."
+    if found >= 2:
+        return failed("mojibake", sentence, **evidence)
+    return suspect("mojibake_trace", sentence, **evidence)

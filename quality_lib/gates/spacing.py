@@ -1,0 +1,125 @@
+"""Level 4: blanks between words that were lost or moved. Pure."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from quality_lib.gates.answer_view import AnswerView, View
+from quality_lib.gates.gate import Gate, Reason
+from quality_lib.gates.layout import code_line_share
+from quality_lib.gates.output_gate import failed, output_gate, snippet, suspect
+from quality_lib.gates.output_limits import OutputLimits
+from quality_lib.gates.text_fold import listed
+from quality_lib.records import Outcome, Verdict
+
+REASONS = (
+    Reason(
+        "spaces_lost",
+        Outcome.FAILED,
+        "The words of whole sentences are glued together.",
+        "gates.output.glued_characters",
+        "vllm#40725, llama.cpp#6920",
+    ),
+    Reason(
+        "words_glued",
+        Outcome.FAILED,
+        "Again and again small words are glued to each other.",
+        "gates.output.glued_words",
+        "vllm#40725",
+    ),
+    Reason(
+        "words_glued_some",
+        Outcome.SUSPECT,
+        "Small words are glued to each other in more than one place.",
+        "gates.output.glued_words",
+        "vllm#40725",
+    ),
+)
+_PARTS = (
+    (
+        "of in to on for with at from by and is that as into when where was are because through",
+        "the this that it its their his which they",
+    ),
+    (
+        "de en con por para que sobre entre cuando es se como hasta desde porque donde",
+        "la las los el un una se lo del su",
+    ),
+    (
+        "de dans sur pour par avec est que et en comme quand vers",
+        "la le les un une des ce son sa il elle",
+    ),
+    ("di che con per in come quando sono dove", "il la lo le gli una"),
+    (
+        "in mit von auf für und ist an bei zu dass wenn aus durch wird nach",
+        "der die das dem den ein eine einem einen sich",
+    ),
+)
+# Words of some language that are also two small words of another.
+_REAL = frozenset(
+    listed(
+        "init deel dese dele deles esse sela selo desa deil sursa parla parce parsa estil etles endes dilo dile perla perun indie "
+        "indem inden ander anden beiden zudem nachdem ence ender parson person esel dela"
+    )
+)
+_GLUED = (
+    frozenset(
+        a + b
+        for first, second in _PARTS
+        for a, b in product(first.split(), second.split())
+        if a != b
+    )
+    - _REAL
+)
+_ALSO_REAL = frozenset({"dela"})
+"""Glued in Spanish and French, a name elsewhere: counts beside another one alone."""
+_LONG_LEAST = 30
+_VARIETY = 9
+"""Different letters that glued sentences hold at the least; codes over small alphabets hold fewer."""
+
+
+def spacing(limits: OutputLimits, view: View) -> Gate:
+    """Fail sentences whose words have run together."""
+
+    def look(answer: AnswerView) -> Verdict | None:
+        return _lost(answer, limits) or _glued(answer, limits)
+
+    return output_gate("spacing", view, look, REASONS)
+
+
+def _lost(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
+    tokens = answer.tokens
+    if not tokens or len(max(tokens, key=len)) < _LONG_LEAST:
+        return None
+    long = [t for t in tokens if len(t) >= _LONG_LEAST and _is_sentence(t)]
+    characters = sum(map(len, long))
+    if characters < limits.glued_characters or characters < 0.3 * len(answer.body):
+        return None
+    wishes = answer.wishes
+    if wishes.nonsense or wishes.digits or code_line_share(answer.plain) >= 0.5:
+        return None
+    return failed(
+        "spaces_lost",
+        f"{characters} letters without a blank, such as {snippet(long[0])!r}.",
+        characters=characters,
+        start=answer.prose.find(long[0]),
+    )
+
+
+def _is_sentence(token: str) -> bool:
+    """Whether it is letters of an alphabet, nearly all small, with the variety of language."""
+    small = sum(map(str.islower, token))
+    return small >= 0.85 * len(token) and len(set(token)) >= _VARIETY
+
+
+def _glued(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
+    if _GLUED.isdisjoint(answer.small_tokens):
+        return None
+    lowered = {token.strip(".,;:!?") for token in answer.small_tokens}
+    found = lowered & _GLUED
+    if len(found) + len(lowered & _ALSO_REAL) < limits.glued_words or answer.wishes.nonsense:
+        return None
+    words = sorted(found | (lowered & _ALSO_REAL))
+    sentence = f"Glued: {', '.join(words[:6])}."
+    if len(words) >= 2 * limits.glued_words:
+        return failed("words_glued", sentence, words=words[:12])
+    return suspect("words_glued_some", sentence, words=words[:12])

@@ -1,0 +1,103 @@
+"""Level 4: English function words in an order that no sentence has. Pure.
+
+Fluent-looking nonsense keeps its small words and loses their order: articles before verbs and
+prepositions, prepositions before finite verbs. One such pair happens; several do not. Other
+languages, and nonsense that keeps the order, need perplexity.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+from quality_lib.gates.answer_view import AnswerView, View
+from quality_lib.gates.gate import Gate, Reason
+from quality_lib.gates.output_gate import failed, output_gate, suspect
+from quality_lib.gates.output_limits import OutputLimits
+from quality_lib.gates.text_fold import listed
+from quality_lib.records import Outcome, Verdict
+
+_SOURCE = "OpenAI status of February 2024, TensorRT-LLM#11125, vllm#10559"
+REASONS = (
+    Reason(
+        "word_salad",
+        Outcome.FAILED,
+        "Again and again English function words stand in an order that no sentence has.",
+        "gates.output.salad_pairs",
+        _SOURCE,
+    ),
+    Reason(
+        "word_salad_some",
+        Outcome.SUSPECT,
+        "Twice English function words stand in an order that hardly a sentence has.",
+        "gates.output.salad_pairs",
+        _SOURCE,
+    ),
+)
+_FINITE = listed("is are was were has have had does did would could should")
+_AFTER_ARTICLE = [
+    *_FINITE,
+    *listed(
+        "of on at to for from with by and or but because if than then into upon toward during be been the a an"
+    ),
+    *listed(
+        "he she they we you them him us me it which who that these those my your his our their"
+    ),
+]
+_PAIRS = frozenset(
+    product(listed("the a an every my your our their its"), _AFTER_ARTICLE)
+) | frozenset(
+    product(
+        listed("of into upon toward during from the"), [*_FINITE, "and", "or", "but", "because"]
+    )
+)
+_ARTICLES = frozenset(listed("the a an"))
+WINDOW = 80
+_SPEAKS_OF_WORDS = frozenset(
+    listed(
+        "statement statements loop loops clause clauses keyword operator field condition block parameter option button word words article "
+        "conjunction preposition pronoun verb gate column command flag function method expression"
+    )
+)
+
+
+def word_order(limits: OutputLimits, view: View) -> Gate:
+    """Fail English whose function words are out of order."""
+
+    def look(answer: AnswerView) -> Verdict | None:
+        words = answer.tokens
+        if not _PAIRS.intersection(pairwise(words)):
+            return None
+        places = [
+            at
+            for at, pair in enumerate(pairwise(words))
+            if pair in _PAIRS and not _is_spoken_of(words, at)
+        ]
+        most, start = _most_in_window(places)
+        least = limits.salad_pairs * (2 if answer.wishes.code else 1)
+        if most < least or answer.wishes.nonsense:
+            return None
+        pairs = [" ".join(words[at : at + 2]) for at in places[start : start + most]]
+        evidence = {"word": places[start], "pairs": pairs[:8], "count": most}
+        sentence = f"{most} impossible pairs such as {pairs[0]!r} in {WINDOW} words."
+        if most >= 2 * least:
+            return failed("word_salad", sentence, **evidence)
+        return suspect("word_salad_some", sentence, **evidence)
+
+    return output_gate("word_order", view, look, REASONS)
+
+
+def _is_spoken_of(words: list[str], at: int) -> bool:
+    """Whether the second word is a name, as in "the if statement"."""
+    if words[at + 1] in _ARTICLES:
+        return False
+    return any(word.strip(".,:;").lower() in _SPEAKS_OF_WORDS for word in words[at + 2 : at + 4])
+
+
+def _most_in_window(places: list[int]) -> tuple[int, int]:
+    """Return how many places lie in the fullest window, and the first of them."""
+    best, first = 0, 0
+    for start in range(len(places)):
+        inside = sum(place < places[start] + WINDOW for place in places[start:])
+        if inside > best:
+            best, first = inside, start
+    return best, first
