@@ -9,6 +9,7 @@ import traceback
 import typer
 from rich.markup import escape
 
+from quality_lib.commands.check import check_command
 from quality_lib.commands.demo import demo
 from quality_lib.commands.output import stderr
 from quality_lib.errors import EXIT_OUTSIDE, QualityError
@@ -24,10 +25,11 @@ app = typer.Typer(
     ),
 )
 
-GROUPS = ("golden", "snapshot", "weights", "model", "engine", "stack")
+GROUPS = ("golden", "snapshot", "weights", "model", "engine", "stack", "logs")
 for _name in GROUPS:
     _module = importlib.import_module(f"quality_lib.commands.{_name}")
     app.add_typer(_module.app, name=_name)
+app.command("check")(check_command)
 app.command("demo")(demo)
 
 

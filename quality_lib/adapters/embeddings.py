@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from quality_lib.errors import BadInput
 
@@ -23,18 +24,24 @@ class SentenceSimilarity:
         """Return one value in [-1, 1] per pair; each distinct text is embedded once."""
         if not pairs:
             return ()
+        vectors = self.vectors([text for pair in pairs for text in pair])
+        return [float(vectors[a] @ vectors[b]) for a, b in pairs]
+
+    def vectors(self, texts: Sequence[str]) -> Mapping[str, Any]:
+        """Return the unit vector of each distinct text, as a NumPy array."""
+        if not texts:
+            return {}
         import torch
         from sentence_transformers import SentenceTransformer
 
         if self._threads:
             torch.set_num_threads(self._threads)
         model = SentenceTransformer(str(self.folder), device="cpu", local_files_only=True)
-        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        vectors = model.encode(
-            texts, normalize_embeddings=True, show_progress_bar=False, batch_size=64
+        distinct = list(dict.fromkeys(texts))
+        found = model.encode(
+            distinct, normalize_embeddings=True, show_progress_bar=False, batch_size=64
         )
-        place = {text: number for number, text in enumerate(texts)}
-        return [float(vectors[place[a]] @ vectors[place[b]]) for a, b in pairs]
+        return dict(zip(distinct, found, strict=True))
 
 
 def _folder(model: str) -> Path:
