@@ -16,6 +16,11 @@ BENCHES: dict[str, list[str]] = {
     "diff_weights": ["--out", str(RESULTS / "diff_weights.json")],
     "dag_parse": ["--out", str(RESULTS / "dag_parse.json")],
     "golden": ["--out", str(RESULTS / "golden.json")],
+    "gate_detection": ["--out", str(RESULTS / "gate_detection.json")],
+    "gate_throughput": ["--rows", "1000000", "--out", str(RESULTS / "gate_throughput.json")],
+    "log_reading": ["--out", str(RESULTS / "log_reading.json")],
+    "guard_stream": ["--out", str(RESULTS / "guard_stream.json")],
+    "guard_overhead": ["--rounds", "5", "--out", str(RESULTS / "guard_overhead.json")],
 }
 
 
@@ -34,7 +39,7 @@ def main() -> None:
         print(f"== {name}", file=sys.stderr, flush=True)
         began = time.monotonic()
         code = subprocess.run(
-            [sys.executable, str(HERE / f"{name}.py"), *BENCHES[name]], check=False
+            [sys.executable, "-m", f"bench.{name}", *BENCHES[name]], cwd=HERE.parent, check=False
         ).returncode
         print(f"== {name}: {time.monotonic() - began:.0f} s, exit code {code}", file=sys.stderr)
         if code:

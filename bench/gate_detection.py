@@ -1,0 +1,167 @@
+"""How many bad answers the gates find, and how many healthy ones they wrong, on the labelled exchanges.
+
+    python -m bench.gate_detection [--data DIR] [--out FILE]
+
+The data is split by prompt: thresholds were chosen on ``tune``, and ``test`` was not looked at. The promise is kept
+or broken on ``test``, by the judgement of the output gates: what a caller asked for does not make an answer bad.
+The same with levels 1 and 2 stands beside it. The score of a detector is the rank of its outcome.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.gates_under_test import gates_by_level
+from bench.measures import auroc, machine, share
+from quality_lib.exchanges.parse import parse_exchange
+from quality_lib.gates.gate import Gate, judge
+from quality_lib.records import Outcome
+
+DATA = Path(__file__).parents[1] / "tests" / "data" / "exchanges"
+SPLITS = ("test", "tune")
+FLAGGED = (Outcome.FAILED, Outcome.SUSPECT)
+MIN_FLAGGED = 0.95
+MAX_HEALTHY_FAILED = 0.01
+MAX_HEALTHY_SUSPECT = 0.03
+RANK = {Outcome.FAILED: 2.0, Outcome.SUSPECT: 1.0}
+
+
+@dataclass(frozen=True)
+class Judged:
+    row: dict[str, Any]
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    ranks: dict[str, float]
+    """By gate: 2 failed, 1 suspect, 0 anything else."""
+
+
+def judged(rows: Sequence[dict[str, Any]], gates: Sequence[Gate]) -> list[Judged]:
+    found = []
+    for row in rows:
+        judgement = judge(parse_exchange(row), gates)
+        ranks = {g.gate: RANK.get(g.verdict.outcome, 0.0) for g in judgement.gates}
+        found.append(Judged(row, judgement.outcome, judgement.reasons, ranks))
+    return found
+
+
+def measured(rows: Sequence[dict[str, Any]], gates: Sequence[Gate]) -> dict[str, Any]:
+    """Return shares, misses and false alarms by kind, and what each detector does alone."""
+    found = judged(rows, gates)
+    bad = [j for j in found if j.row["label"] == "bad"]
+    healthy = [j for j in found if j.row["label"] == "healthy"]
+    return {
+        "bad_flagged": share(sum(j.outcome in FLAGGED for j in bad), len(bad)),
+        "bad_failed": share(sum(j.outcome is Outcome.FAILED for j in bad), len(bad)),
+        "healthy_failed": share(sum(j.outcome is Outcome.FAILED for j in healthy), len(healthy)),
+        "healthy_suspect": share(sum(j.outcome is Outcome.SUSPECT for j in healthy), len(healthy)),
+        "auroc": auroc([_rank(j) for j in bad], [_rank(j) for j in healthy]),
+        "kinds": {"bad": _by_kind(bad), "healthy": _by_kind(healthy)},
+        "missed": [_told(j) for j in bad if j.outcome not in FLAGGED],
+        "false_alarms": [_told(j) for j in healthy if j.outcome in FLAGGED],
+        "detectors": _detectors(bad, healthy),
+    }
+
+
+def _rank(one: Judged) -> float:
+    return RANK.get(one.outcome, 0.0)
+
+
+def _told(one: Judged) -> dict[str, Any]:
+    return {"id": one.row["id"], "outcome": str(one.outcome), "reasons": list(one.reasons)}
+
+
+def _by_kind(found: Sequence[Judged]) -> dict[str, dict[str, int]]:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in found:
+        counts[one.row["kind"]][str(one.outcome)] += 1
+    return {kind: dict(sorted(counts[kind].items())) for kind in sorted(counts)}
+
+
+def _detectors(bad: Sequence[Judged], healthy: Sequence[Judged]) -> dict[str, dict[str, Any]]:
+    table = {}
+    for name in bad[0].ranks if bad else ():
+        hits = [j.ranks[name] for j in bad]
+        wrongs = [j.ranks[name] for j in healthy]
+        kinds = Counter(j.row["kind"] for j in bad if j.ranks[name])
+        alone = sum(1 for j in bad if j.ranks[name] and sum(1 for r in j.ranks.values() if r) == 1)
+        table[name] = {
+            "bad_flagged": sum(1 for h in hits if h),
+            "flagged_by_no_other": alone,
+            "healthy_flagged": sum(1 for w in wrongs if w),
+            **auroc(hits, wrongs),
+            "kinds": dict(kinds.most_common()),
+        }
+    return table
+
+
+def is_met(result: dict[str, Any]) -> bool:
+    """Return whether the output gates keep the promise on the rows nobody tuned on."""
+    test = result["splits"]["test"]["output_gates"]
+    return bool(
+        test["bad_flagged"]["share"] >= MIN_FLAGGED
+        and test["healthy_failed"]["share"] <= MAX_HEALTHY_FAILED
+        and test["healthy_suspect"]["share"] <= MAX_HEALTHY_SUSPECT
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    rows = [
+        json.loads(line)
+        for label in ("healthy", "bad")
+        for line in (args.data / f"{label}.jsonl").read_text("utf-8").splitlines()
+    ]
+    levels = gates_by_level()
+    every = tuple(gate for gates in levels.values() for gate in gates)
+    splits = {}
+    for split in SPLITS:
+        chosen = [row for row in rows if row["split"] == split]
+        splits[split] = {
+            "output_gates": measured(chosen, levels["4"]),
+            "all_gates": measured(chosen, every),
+        }
+    result = {
+        **machine(),
+        "rows": len(rows),
+        "targets": {
+            "bad_flagged": MIN_FLAGGED,
+            "healthy_failed": MAX_HEALTHY_FAILED,
+            "healthy_suspect": MAX_HEALTHY_SUSPECT,
+        },
+        "splits": splits,
+    }
+    if args.out:
+        args.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    if args.json:
+        print(json.dumps(result, ensure_ascii=False))
+    else:
+        _print(result)
+    sys.exit(0 if is_met(result) else 1)
+
+
+def _print(result: dict[str, Any]) -> None:
+    for split, by_gates in result["splits"].items():
+        for gates, found in by_gates.items():
+            print(f"{split}, {gates}:")
+            for name in ("bad_flagged", "healthy_failed", "healthy_suspect"):
+                told = found[name]
+                low, high = told["interval"]
+                print(
+                    f"  {name:16} {told['hits']:4}/{told['of']:<4} "
+                    f"{told['share'] or 0:7.2%} ({low:.2%} to {high:.2%})"
+                )
+
+
+if __name__ == "__main__":
+    main()
