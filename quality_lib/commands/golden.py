@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +10,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from quality_lib.adapters.baseline_file import read_baseline
+from quality_lib.adapters.bounds_file import read_bounds
 from quality_lib.adapters.case_files import load_cases
 from quality_lib.adapters.run_folder import read_run
 from quality_lib.commands import golden_set
-from quality_lib.commands.output import AsJson, emit_json, progress_bar, stderr, stdout
+from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
+from quality_lib.commands.stage_progress import stage_progress
 from quality_lib.errors import EXIT_BAD_QUALITY, EXIT_GOOD, EXIT_INCONCLUSIVE
+from quality_lib.gates.bounds_record import bounds_record
 from quality_lib.golden.comparison import Comparison
-from quality_lib.golden.ports import Progress
 from quality_lib.golden.result import GoldenResult
 from quality_lib.golden.verdict import GoldenVerdict
 from quality_lib.jobs import golden as jobs
@@ -59,27 +59,6 @@ OUTCOME_COLOURS = {
 
 def _settings(config: Path | None) -> Settings:
     return load(config_path(config))
-
-
-@contextmanager
-def _progress() -> Generator[Progress]:
-    """Show one bar per stage on a terminal; without one, a line at each tenth for the task log."""
-    with progress_bar(quiet=not stderr.is_terminal) as bars:
-        tasks: dict[str, Any] = {}
-        told = {"share": -1}
-
-        def show(stage: str, done: int, total: int) -> None:
-            if stderr.is_terminal:
-                if "run" not in tasks:
-                    tasks["run"] = bars.add_task(stage, total=total)
-                bars.update(tasks["run"], description=stage, completed=done, total=total)
-                return
-            share = 10 * done // max(1, total)
-            if share != told["share"]:
-                told["share"] = share
-                stderr.print(f"{stage}: {done} of {total} probes", highlight=False)
-
-        yield show
 
 
 def _note(text: str) -> None:
@@ -125,7 +104,7 @@ def run(
         chosen = chosen.model_copy(update={"endpoint": endpoint})
     known = read_baseline(baseline) if baseline else None
     reference = jobs.Reference(known.run_ids[0], known.references()) if known else None
-    with _progress() as progress:
+    with stage_progress("probes") as progress:
         done = jobs.run_golden(
             service,
             chosen,
@@ -164,7 +143,7 @@ def baseline(
 
     Only do this while the service is known to be good: later checks are held against it.
     """
-    with _progress() as progress:
+    with stage_progress("probes") as progress:
         made = jobs.make_baseline(
             _settings(config), service, out, repeats=repeats, progress=progress, note=_note
         )
@@ -177,6 +156,34 @@ def baseline(
         })
     else:
         stdout.print(f"baseline of {len(made.cases)} cases and {len(made.run_ids)} runs in {out}")
+
+
+@app.command("bounds")
+def bounds(
+    baseline_dir: Annotated[
+        Path, typer.Argument(metavar="BASELINE", help="Folder of a baseline, or a bounds.json.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show the bounds that a baseline's healthy answers taught."""
+    learned = read_bounds(baseline_dir)
+    if as_json:
+        emit_json(bounds_record(learned))
+        return
+    table = Table("bound", "low", "high")
+    for name, band in bounds_record(learned).items():
+        if isinstance(band, dict):
+            table.add_row(name.replace("_", " "), _number(band["low"]), _number(band["high"]))
+        elif band is None and name != "false_alarm":
+            table.add_row(name.replace("_", " "), "not learned", "")
+    stdout.print(table)
+    if learned.false_alarm is not None:
+        stdout.print(
+            f"learned from {learned.answers} answers, windows of {learned.window} tokens; with 95 % "
+            f"confidence at most {learned.false_alarm:.1%} of such prompts go beyond a side, before "
+            "the margin",
+            highlight=False,
+        )
 
 
 @app.command("compare")
@@ -213,7 +220,7 @@ def check(
 
     Exit codes: 0 healthy and unchanged, 1 degraded, failed or changed, 4 inconclusive.
     """
-    with _progress() as progress:
+    with stage_progress("probes") as progress:
         result = jobs.check_service(
             _settings(config), service, out, snapshot=snapshot, progress=progress, note=_note
         )

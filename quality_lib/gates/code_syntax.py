@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from quality_lib.gates.answer_view import AnswerView, View
-from quality_lib.gates.code_blocks import Problem, language_of, parser_of, whole_lines
+from quality_lib.gates.code_blocks import Problem, language_of, lenient_parser_of, whole_lines
 from quality_lib.gates.gate import Gate, Reason
 from quality_lib.gates.layout import Fence
 from quality_lib.gates.output_gate import output_gate, suspect
@@ -21,7 +21,7 @@ REASONS = (
     ),
 )
 _SKETCH = re.compile(
-    r"\.\.\.|…|<[a-z_ -]+>|\{\{|%\w|^\s*(?:>>>|\.\.\. |In \[|\$ |%|!|>)|\bprint [\"'\w]|^\s*[-+] |\byour[_ ]|\bTODO|^\s*#\s*(?:error|wrong|invalid|bad)"
+    r"\.\.\.|…|<[a-z_ -]+>|\{\{|%\w|^\s*(?:>>>|\.\.\. |In \[|\$ |%|!|>)|^\s*[-+] |\byour[_ ]|\bTODO|^\s*#\s*(?:error|wrong|invalid|bad)"
     r"|\bpseudo|SyntaxError|^\s*\d+[.:|] ",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -30,6 +30,12 @@ _ABOUT_ERRORS = re.compile(
     r"\bpseudo|syntax ?error|\bbug|\bfix\b|\bwrong|\bbroken|\bdebug|\binvalid|\bdiff\b|\bpatch|python ?2|\btemplate|\bsnippet|\bpartial|\bjupyter|\bnotebook",
     re.IGNORECASE,
 )
+
+
+_LONGEST = 8_000
+"""Characters; longer code is not parsed, so that no answer holds a server up."""
+_LINES = 12
+"""Lines that are taken off the end of cut code, one after the other, until the rest parses."""
 
 
 def code_syntax(view: View) -> Gate:
@@ -42,8 +48,8 @@ def _look(answer: AnswerView) -> Verdict | None:
     if not blocks:
         return None
     for number, block in enumerate(blocks, start=1):
-        problem_of = parser_of(language_of(block.language))
-        if problem_of is None or not block.code.strip():
+        problem_of = lenient_parser_of(language_of(block.language))
+        if problem_of is None or not block.code.strip() or len(block.code) > _LONGEST:
             continue
         problem = _problem(block, problem_of, is_cut=answer.may_be_cut and number == len(blocks))
         if problem is not None and not _ABOUT_ERRORS.search(answer.wishes.text):
@@ -66,7 +72,7 @@ def _problem(block: Fence, problem_of: Problem, *, is_cut: bool) -> str | None:
     dedented = _dedented(code)
     if dedented != code and problem_of(dedented) is None:
         return None
-    if is_cut and (whole_lines(code, problem_of) is not None or len(code.splitlines()) < 6):
+    if is_cut and (whole_lines(code, problem_of, _LINES) is not None or len(code.splitlines()) < 6):
         return None
     return problem
 

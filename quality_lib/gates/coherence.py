@@ -113,12 +113,14 @@ def confidence(limits: OutputLimits, bounds: LearnedBounds, view: View) -> Gate:
     logprob = _band(bounds.mean_logprob, Range(limits.min_logprob, limits.max_logprob))
     entropy = _band(bounds.mean_entropy, Range(None, limits.max_entropy))
 
+    neither = unjudged("confidence_unknown", "The server reported neither.")
+
     def look(answer: AnswerView) -> Verdict | None:
         own = answer.answer
         if own.nan_logits:
             return failed("nan_logits", f"{own.nan_logits} steps with NaN.", steps=own.nan_logits)
         if not own.logprobs and not own.entropies:
-            return unjudged("confidence_unknown", "The server reported neither.")
+            return neither
         # Copies that were asked for, and output held to a grammar, come without doubt.
         sure_is_fine = (
             bool(answer.exchange.response_format) or answer.wishes.copying or answer.wishes.repeats

@@ -56,6 +56,7 @@ REASONS = (
 _READ = 20_000
 """Characters of a prompt that are searched for the same damage."""
 _MARK = "\ufffd"
+_PAIR = re.compile(r"[\u0080-\u02ff\u2013-\u2122\u2500-\u25a0]{2}")
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]|\x1b(?!\[)"
 )
@@ -118,7 +119,8 @@ def _touches_letter(text: str, at: int) -> bool:
 
 def _mojibake(answer: AnswerView) -> Verdict | None:
     plain = answer.plain
-    if BADNESS_RE.search(plain) is None or answer.wishes.encodings:
+    # Two such characters in a row are needed; the full pattern is slow on other scripts.
+    if _PAIR.search(plain) is None or BADNESS_RE.search(plain) is None or answer.wishes.encodings:
         return None
     if BADNESS_RE.search(answer.asked[-_READ:]):
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from quality_lib.gates.answer_view import WORDS, AnswerView, View
+from quality_lib.gates.answer_view import AnswerView, View, words_of
 from quality_lib.gates.function_words import OF_LANGUAGE
 from quality_lib.gates.gate import Gate, Reason
 from quality_lib.gates.output_gate import output_gate, suspect
@@ -61,6 +61,8 @@ _READ = 600
 _LEAST_WORDS = 20
 _CLEAR = 0.25
 """Share of function words that running text in a language has at the least."""
+_HARDLY = 0.1
+"""Share of English function words from which a prompt may be English."""
 
 
 def language(view: View) -> Gate:
@@ -75,14 +77,17 @@ def _look(answer: AnswerView) -> Verdict | None:
     asked = answer.exchange.last_asked
     if len(asked) > 2 * _READ:
         asked = f"{asked[:_READ]}\n{asked[-_READ:]}"
-    prompt = WORDS.findall(asked.lower())
+    prompt = words_of(asked.lower())
     # Looking up its words is far cheaper than the pattern, and mostly settles it.
-    may_name = not asked.isascii() or not _NAMES.keys().isdisjoint(prompt)
+    may_name = not _NAMES.keys().isdisjoint(prompt) or (
+        not asked.isascii() and ("用" in asked or "で" in asked or "로" in asked)
+    )
     named = _named(asked) if may_name else None
-    is_english = _share(words, "en") >= _CLEAR
     if named is not None:
-        return _against(answer, words, named, is_english=is_english)
-    return _english_to_others(answer, asked, prompt) if is_english else None
+        return _against(answer, words, named, is_english=_share(words, "en") >= _CLEAR)
+    if _share(prompt, "en") >= _HARDLY:
+        return None
+    return _english_to_others(answer, asked, prompt) if _share(words, "en") >= _CLEAR else None
 
 
 def _named(asked: str) -> str | None:
@@ -116,7 +121,7 @@ def _against(
 
 def _english_to_others(answer: AnswerView, asked: str, prompt: list[str]) -> Verdict | None:
     """Judge an English answer to a prompt that is clearly in another language."""
-    if _share(prompt, "en") >= 0.1 or not _is_foreign(asked, prompt):
+    if not _is_foreign(asked, prompt):
         return None
     wishes = answer.wishes
     if wishes.languages or wishes.code or "english" in wishes.small:

@@ -15,7 +15,11 @@ _FENCE = re.compile(
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _TABLE_ROW = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)
 _LOOSE_ROW = re.compile(r"^.*\|.*$", re.MULTILINE)
-_FORMULA = re.compile(r"\$\$.+?\$\$|\$[^$\n]{1,200}\$|\\\(.+?\\\)|\\\[.+?\\\]", re.DOTALL)
+_FORMULA = re.compile(
+    # Bounded, so that a flood of opening marks stays cheap.
+    r"\$\$.{1,2000}?\$\$|\$[^$\n]{1,200}\$|\\\(.{1,500}?\\\)|\\\[.{1,2000}?\\\]",
+    re.DOTALL,
+)
 _ADDRESS = re.compile(r"https?://\S+")
 _LINK_TARGET = re.compile(r"\]\([^()\s]*\)")
 _RULER = re.compile(r"[-=_*~#.+|<>^/\\:·•–—─━═│┃║▀▄█░▒▓\s]+")
@@ -28,6 +32,11 @@ _CODE_START = re.compile(
     r"|[\"']?[\w.-]+[\"']?\s*[:=]\s*[\"'\[{\d]"
 )
 _CODE_ENDS = (";", "{", "}", "};", "),", "],", "},", "\\")
+_LAID_OUT = re.compile(
+    r"(?:\t| {2,})\S|[-*+#.;:<>\[({\"'/$|@%\\~^&\d}]|[\w./+-]{1,40}(?:[ \t]*[:=]|[ \t]{2,}|\t|$)|[A-Z][A-Z0-9_-]+ |\S+(?: \S+)?$|.*[;{}\\]$"
+)
+"""How lines start that are no sentences: indented, with a mark, number, key or column, or of one word."""
+_FEW_LINES = 3
 _LINE_START = 80
 """Characters of a line that are looked at; a longer line is prose or data anyway."""
 
@@ -42,6 +51,8 @@ class Fence:
     start: int
     """Offset of the code in the answer."""
     closed: bool
+    outer: tuple[int, int]
+    """Where it starts and ends with its marks."""
 
 
 def fences(text: str) -> tuple[Fence, ...]:
@@ -54,21 +65,32 @@ def fences(text: str) -> tuple[Fence, ...]:
             m[3],
             m.start(3),
             m.end() > m.end(3),
+            m.span(),
         )
         for m in _FENCE.finditer(text)
     )
 
 
-def without_code(text: str) -> str:
-    """Blank out fenced and inline code; every offset stays."""
-    if "```" in text or "~~~" in text:
-        text = _FENCE.sub(_blank, text)
+def blanked(text: str, blocks: tuple[Fence, ...]) -> str:
+    """Blank out fenced code; every offset stays."""
+    if not blocks:
+        return text
+    parts: list[str] = []
+    at = 0
+    for block in blocks:
+        start, end = block.outer
+        parts += (text[at:start], _blanks(text[start:end]))
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+def without_inline_code(text: str) -> str:
+    """Blank out code inside a line; every offset stays."""
     return _INLINE_CODE.sub(_blank, text) if "`" in text else text
 
 
 def prose_of(text: str) -> str:
-    """Blank out all that is no prose; every offset and every line end stays."""
-    text = without_code(text)
+    """Blank out all beside code that is no prose; every offset and every line end stays."""
     if "|" in text:
         # Rows without outer bars are rows only below a head with its line of dashes.
         has_head = "-|-" in text or "- | -" in text or "-+-" in text
@@ -93,6 +115,13 @@ def is_short_lined(text: str) -> bool:
     return len(lines) >= 3 and sum(lines) / len(lines) < 50
 
 
+def is_laid_out(text: str) -> bool:
+    """Whether most lines open or end as those of logs, listings, configuration and change logs do."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    laid = sum(_LAID_OUT.match(line[:_LINE_START]) is not None for line in lines)
+    return len(lines) >= _FEW_LINES and laid >= 0.6 * len(lines)
+
+
 def code_line_share(text: str) -> float:
     """Return the share of non-blank lines that look like code, data or a log."""
     lines = [line for line in text.splitlines() if line.strip()]
@@ -106,7 +135,7 @@ def without_code_lines(text: str) -> str:
 
 def _is_code_line(line: str) -> bool:
     start = line.strip()
-    if len(line) - len(line.lstrip()) >= 4 and len(start) < 2 * _LINE_START:
+    if (line[:1] == "\t" or len(line) - len(line.lstrip()) >= 4) and len(start) < 2 * _LINE_START:
         return True
     if len(start) < 4 * _LINE_START and start.endswith(_CODE_ENDS):
         return True
@@ -120,5 +149,9 @@ def _is_code_line(line: str) -> bool:
 
 
 def _blank(match: re.Match[str]) -> str:
-    lines = match[0].split("\n")
+    return _blanks(match[0])
+
+
+def _blanks(text: str) -> str:
+    lines = text.split("\n")
     return " " * len(lines[0]) if len(lines) == 1 else "\n".join(" " * len(line) for line in lines)

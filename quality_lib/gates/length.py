@@ -44,6 +44,7 @@ _LIMITS = frozenset({"max_tokens", "max_completion_tokens"})
 def length(bounds: LearnedBounds, view: View) -> Gate:
     """Suspect answers outside the learned band of lengths; a cut by the caller's own limit is no fault."""
     band = bounds.answer_tokens
+    unknown = unjudged("answer_length_unknown", "There is no band or no count of tokens.")
 
     def look(answer: AnswerView) -> Verdict | None:
         tokens = answer.exchange.completion_tokens
@@ -54,7 +55,7 @@ def length(bounds: LearnedBounds, view: View) -> Gate:
         ):
             return suspect("answer_cut_by_default", f"Cut after {tokens} tokens.", tokens=tokens)
         if band is None or tokens is None:
-            return unjudged("answer_length_unknown", "There is no band or no count of tokens.")
+            return unknown
         evidence = {"tokens": tokens, "low": band.low, "high": band.high, "bound": "learned"}
         if band.high is not None and tokens > band.high:
             return suspect(

@@ -10,6 +10,7 @@ from quality_lib.gates.control_tokens import control_tokens
 from quality_lib.gates.damaged_text import damaged_text
 from quality_lib.gates.echo import echo
 from quality_lib.gates.emptiness import emptiness
+from quality_lib.gates.ending import ending
 from quality_lib.gates.gate import Gate
 from quality_lib.gates.keywords import Expected, keywords
 from quality_lib.gates.language import language
@@ -37,6 +38,7 @@ def output_gates(limits: OutputLimits, bounds: LearnedBounds) -> tuple[Gate, ...
     view = shared_view()
     return (
         emptiness(view),
+        ending(view),
         length(bounds, view),
         loop(limits, view),
         repetition(limits, view),

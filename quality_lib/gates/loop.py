@@ -94,6 +94,12 @@ _DNA = re.compile(r"[ACGTUN\s]+")
 _ROW = re.compile(
     r"^\s*(?:[|\-*+#>\[({<\"'•✓☐✅]|\d+[.)])|[;,|{}\])>\"'\\]\s*$|\t|^\s{4,}", re.MULTILINE
 )
+_NUMBER = re.compile(r"\d+")
+_ONE_NUMBER = re.compile(r"[^\w\n]{0,3}\d{1,6}[^\w\n]{0,3}")
+_STUCK_COPIES = 12
+_COUNT_READ = 40
+_COUNTED_BEFORE = 3
+"""Different numbers right before one that comes without end, which show that it is a count and no row of zeros."""
 _COUNTED = str.maketrans("123456789", "000000000")
 
 
@@ -234,7 +240,7 @@ def _is_wished(found: _Found, answer: AnswerView) -> bool:
     """Whether the caller asked for it, and about so much of it."""
     wishes, run = answer.wishes, found.run
     if found.kind is Kind.DIGITS and wishes.digits:
-        return True
+        return not _is_stuck_count(found, answer)
     if found.kind in {Kind.RULER, Kind.MARKS} and wishes.drawing:
         return True
     named = wishes.copies
@@ -249,6 +255,17 @@ def _is_wished(found: _Found, answer: AnswerView) -> bool:
     return wishes.repeats and (
         not answer.was_cut or found.kind is not Kind.WORDS or _is_named(run, answer)
     )
+
+
+def _is_stuck_count(found: _Found, answer: AnswerView) -> bool:
+    """Whether an answer that the limit ended counted on and then said one number without end."""
+    run = found.run
+    if not (answer.was_cut and found.closes and run.copies >= _STUCK_COPIES):
+        return False
+    if not _ONE_NUMBER.fullmatch(run.unit) or answer.wishes.flat_numbers:
+        return False
+    before = answer.body[max(0, run.start - _COUNT_READ) : run.start + len(run.unit)]
+    return len(set(_NUMBER.findall(before))) >= _COUNTED_BEFORE
 
 
 def _is_named(run: Run, answer: AnswerView) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 PROBES = (32, 8)
 """Characters of the end that are searched for, the surer first."""
 _BLOCK = 64
+_GLANCE = 8
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,14 @@ def smallest_period(unit: str) -> int:
 def _run_through(text: str, first: int, second: int, known: int) -> Run | None:
     """Extend two equal pieces both ways; None unless they make two whole copies."""
     period = second - first
+    if period >= known + 2 * _GLANCE:
+        # Two whole copies need a period of equal characters, so at least this many on one side.
+        ahead, behind = first + known, second + known
+        is_equal = text[ahead : ahead + _GLANCE] == text[behind : behind + _GLANCE]
+        if not (is_equal and behind + _GLANCE <= len(text)) and (
+            first < _GLANCE or text[first - _GLANCE : first] != text[second - _GLANCE : second]
+        ):
+            return None
     end = second + known + equal_ahead(text, first + known, second + known)
     start = first - equal_behind(text, first, second)
     if end - start < 2 * period:

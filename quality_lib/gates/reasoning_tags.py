@@ -42,8 +42,6 @@ _MARKUP = re.compile(
     r"|<parameter(?:=| name=)[^>\n]*>",
     re.IGNORECASE,
 )
-_MARKS = ("THINK]", "TOOL_", "◁", "functions.", "✿")
-"""What the patterns look for beside angle brackets, as a cheap test."""
 
 
 def reasoning_tags(view: View) -> Gate:
@@ -53,7 +51,14 @@ def reasoning_tags(view: View) -> Gate:
 
 def _look(answer: AnswerView) -> Verdict | None:
     text = answer.text
-    if "<" in text or any(mark in text for mark in _MARKS):
+    # What the patterns look for beside angle brackets, as a cheap test.
+    if (
+        "<" in text
+        or "THINK]" in text
+        or "TOOL_" in text
+        or "functions." in text
+        or (not answer.is_ascii and ("◁" in text or "✿" in text))
+    ):
         found = _tag(_REASONING, answer)
         if found is not None and not answer.wishes.reasoning:
             return _found("reasoning_tag", "The reasoning tag", found)

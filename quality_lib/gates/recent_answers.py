@@ -49,8 +49,11 @@ Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 def recent_words(limits: OutputLimits, view: View) -> Gate:
     """Suspect answers whose words differ from all recent ones; model-free."""
+    none_known = unjudged("recent_words_unknown", "0 recent answers are known.")
 
     def look(answer: AnswerView) -> Verdict | None:
+        if not answer.exchange.recent_texts:
+            return none_known
         recent = [text for text in answer.exchange.recent_texts if text.strip()]
         if len(recent) < LEAST_RECENT:
             return unjudged("recent_words_unknown", f"{len(recent)} recent answers are known.")

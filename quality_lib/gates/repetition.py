@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from quality_lib.gates.answer_view import WORDS, AnswerView, View
+from quality_lib.gates.answer_view import WORDS, AnswerView, View, words_of
 from quality_lib.gates.gate import Gate, Reason
-from quality_lib.gates.layout import code_line_share, is_short_lined
+from quality_lib.gates.layout import code_line_share
 from quality_lib.gates.output_gate import failed, output_gate, snippet, suspect
 from quality_lib.gates.output_limits import OutputLimits
 from quality_lib.records import Outcome, Verdict
@@ -63,13 +63,22 @@ def repetition(limits: OutputLimits, view: View) -> Gate:
     def look(answer: AnswerView) -> Verdict | None:
         if len(answer.body) < limits.min_characters or answer.is_structured:
             return None
-        return _sentences(answer, limits) or _phrases(answer, limits)
+        is_list = answer.is_short_lined
+        if is_list and not answer.may_be_cut:
+            # Rows of a finished list may be alike.
+            return None
+        verdict = _sentences(answer, limits) or (None if is_list else _phrases(answer, limits))
+        if verdict is not None and answer.is_laid_out and not answer.may_be_cut:
+            return None
+        return verdict
 
     return output_gate("repetition", view, look, REASONS)
 
 
 def _sentences(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
-    pieces = answer.prose.replace("\n", ". ").split(". ")
+    pieces = [
+        piece for piece in answer.prose.replace("\n", ". ").split(". ") if len(piece) >= _LONG
+    ]
     if len(pieces) - len(set(pieces)) < _TIMES - 1 or len(answer.body) < 6 * limits.min_characters:
         return None
     counts = Counter(one for one in map(str.strip, _ENDS.split(answer.prose)) if _is_wordy(one))
@@ -86,9 +95,6 @@ def _sentences(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
     evidence = {"share": round(share, 3), "example": snippet(worst), "times": times}
     if answer.may_be_cut:
         return failed("sentences_repeated", sentence, **evidence)
-    if is_short_lined(answer.prose):
-        # Rows of a finished list may be alike.
-        return None
     return suspect("sentences_repeated_ended", sentence, **evidence)
 
 
@@ -99,9 +105,13 @@ def _phrases(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
     variety, at = _least_variety(words)
     if variety > _ORDINARY_VARIETY and len(set(words)) > 0.5 * len(words):
         return None
-    share = _known_share(WORDS.findall(answer.prose.lower()))
     few = variety < limits.min_variety
-    if (share < limits.repeated_phrases and not few) or _may_repeat(answer):
+    if not few and _most_known(answer) < limits.repeated_phrases:
+        return None
+    if _may_repeat(answer):
+        return None
+    share = _known_share(WORDS.findall(answer.small))
+    if share < limits.repeated_phrases and not few:
         return None
     sentence = (
         f"{share:.0%} of the words repeat a phrase; {variety:.0%} differ in the worst stretch."
@@ -121,6 +131,15 @@ def _least_variety(words: list[str]) -> tuple[float, int]:
     )
 
 
+def _most_known(answer: AnswerView) -> float:
+    """Return a share of repeated words that ``_known_share`` cannot exceed by much, many times faster."""
+    words = words_of(answer.small)
+    phrases = max(0, len(words) - 3)
+    again = phrases - len(set(zip(words, words[1:], words[2:], words[3:], strict=False)))
+    # Every phrase that came before covers four words at most; words here may be split a little otherwise.
+    return 1.25 * 4 * again / max(1, len(words))
+
+
 def _known_share(words: list[str]) -> float:
     """Return the share of words inside a phrase of four that came before."""
     seen: set[tuple[str, ...]] = set()
@@ -133,11 +152,11 @@ def _known_share(words: list[str]) -> float:
 
 
 def _may_repeat(answer: AnswerView) -> bool:
-    """Whether the layout or the prompt makes repeated phrases right."""
+    """Whether the prompt, or that it is code, makes repeated phrases right."""
     wishes = answer.wishes
     if wishes.repeats or wishes.code or wishes.word_list or wishes.dialogue or wishes.digits:
         return True
-    return is_short_lined(answer.prose) or code_line_share(answer.prose) >= 0.4
+    return code_line_share(answer.prose) >= 0.4
 
 
 def _is_wordy(sentence: str) -> bool:

@@ -30,7 +30,6 @@ _TURN = re.compile(
 )
 _USERS = frozenset({"user", "human", "instruction", "input"})
 _KEY = re.compile(r"[ \t]*[-*]?[ \t]*\**[\w /-]{1,24}\**:[ \t]*\S")
-_TRIGGERS = ("user", "human", "instruction", "assistant")
 
 
 def role_markers(view: View) -> Gate:
@@ -39,8 +38,10 @@ def role_markers(view: View) -> Gate:
 
 
 def _look(answer: AnswerView) -> Verdict | None:
-    lowered = answer.text.lower()
-    if not any(word in lowered for word in _TRIGGERS):
+    lowered = answer.small if answer.prose is answer.text else answer.text.lower()
+    if not (
+        "user" in lowered or "human" in lowered or "assistant" in lowered or "instruct" in lowered
+    ):
         return None
     turns = list(_TURN.finditer(answer.plain))
     if not turns or answer.wishes.dialogue:

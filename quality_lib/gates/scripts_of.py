@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ _RUNS = regex.compile(
     r"|(?P<Armenian>\p{Armenian}+)|(?P<Other>[\p{L}--\p{Latin}--\p{Common}--\p{Lm}\p{Mn}--\p{Inherited}]+)",
     regex.VERSION1,
 )
+_BEYOND_LATIN = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u2126\u2c00-\U0010ffff]")
+"""Where letters other than Latin can stand: the search is many times faster than the runs."""
 _LETTERS = regex.compile(r"\p{L}+")
 
 
@@ -31,9 +34,11 @@ class ScriptRun(NamedTuple):
 
 def foreign_runs(text: str) -> list[ScriptRun]:
     """Return the stretches that are not Latin, first to last."""
-    if text.isascii():
+    first = None if text.isascii() else _BEYOND_LATIN.search(text)
+    if first is None:
         return []
-    return [ScriptRun(m.lastgroup or "Other", m.start(), m.end()) for m in _RUNS.finditer(text)]
+    found = _RUNS.finditer(text, first.start())
+    return [ScriptRun(m.lastgroup or "Other", m.start(), m.end()) for m in found]
 
 
 def letters_by_script(text: str, runs: list[ScriptRun]) -> Counter[str]:

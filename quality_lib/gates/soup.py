@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from quality_lib.gates.answer_view import AnswerView, View
 from quality_lib.gates.gate import Gate, Reason
-from quality_lib.gates.layout import code_line_share, is_short_lined, without_code_lines
+from quality_lib.gates.layout import (
+    without_code_lines,
+)
 from quality_lib.gates.output_gate import failed, output_gate, snippet, suspect
 from quality_lib.gates.output_limits import OutputLimits
-from quality_lib.gates.word_kind import FOREIGN, FUNCTION, GLUED, NUMBER, word_kind
+from quality_lib.gates.word_kind import FOREIGN, FUNCTION, GLUED, NAME, NUMBER, ODD, kinds_of
 from quality_lib.records import Outcome, Verdict
 
 REASONS = (
@@ -40,6 +42,12 @@ REASONS = (
         source="vllm#53029",
     ),
     Reason(
+        "mark_soup",
+        Outcome.SUSPECT,
+        "A third of the answer or more is marks, and it is no code, drawing or table.",
+        source="vllm#13035, vllm#53029",
+    ),
+    Reason(
         "word_list",
         Outcome.FAILED,
         "A long stretch is words without function words and punctuation, and no list was asked for.",
@@ -49,6 +57,11 @@ REASONS = (
 )
 WINDOW = 24
 STEP = 12
+_MANY_MARKS = 0.33
+"""Share of marks that no sentence has; healthy prose has 0.03 to 0.08."""
+_MARK_BYTES = b"-,.;:!?'\"()[]{}/\\+&<>$%@^"
+# Marks of Markdown, tables and forms are left out: * _ | # = ~ and backticks.
+_SAME = re.compile(r"([^\w\s])\1{2,}")
 _GLUED = 2
 """Words with digits stuck to them in one window that are hardly chance."""
 _SOME = ((0.12, 0.125), (0.16, 0.17))
@@ -56,9 +69,22 @@ _SOME = ((0.12, 0.125), (0.16, 0.17))
 no odd words."""
 _SOME_OF_OTHERS = ((0.17, 0.09),)
 """The same where letters carry marks: such languages have fewer function words."""
+_LEAST_SOME = 0.12
 _NUMBERS = 0.45
 """Share of numbers in a window that is no sentence any more."""
 _MATHEMATICS = re.compile(r"[\u2200-\u22ff\u21d0-\u21d5\u2192\u27f6]")
+_NAMED = 0.15
+"""Share of names above which numbers belong to what is named, as in a list of ports."""
+_DIGITS = re.compile(r"\d+")
+_TANGLE = re.compile(r"(?<![^\s\w])[-_.,;:]{4,}(?![^\s\w])")
+_TANGLED = 4
+"""Changes from one mark to another in a run that no ellipsis, dash or ruler has."""
+_WELL_FORMED = re.compile(
+    r"[\"'`(\[{<*$@~#+=./-]*\w[\w$]*(?:(?:[./:@+=~%#,&?!*-]|::|->|=>|//|--|=\W{0,2}|/\W?)[\w$]+)*[/]*(?:\([\w, .]*\))?[\"'`)\]}>*.,:;/!?]*"
+    r"|[\[\](){}<>|]+[;,]?|\w[^\s\w]{1,3}\w|<!--|-->"
+)
+"""Paths, dotted and joined names, options, addresses, versions, dates, assignments, calls."""
+_WELL_FORMED_SHARE = 0.6
 _MARKED = 0.1
 """Share of words before a comma or full stop, up to which words are a list without punctuation."""
 _LEAST = 10
@@ -71,13 +97,72 @@ def soup(limits: OutputLimits, view: View) -> Gate:
     def look(answer: AnswerView) -> Verdict | None:
         if len(answer.text) < limits.min_characters or answer.is_structured:
             return None
+        prose = answer.prose
+        marks = _marks_in(prose)
+        if marks > 0.1 * len(prose) and _mark_share(prose) >= _MANY_MARKS:
+            verdict = _marks(answer)
+            if verdict is not None:
+                return verdict
+        if marks > 0.1 * len(prose):
+            verdict = _tangles(answer)
+            if verdict is not None:
+                return verdict
         if _first(answer, answer.tokens, answer.kinds, limits) is None:
             return None
         # Code without a fence looks like soup, so what was found must stand without it too.
         tokens = without_code_lines(answer.prose).split()
-        return _first(answer, tokens, "".join(map(word_kind, tokens)), limits)
+        return _first(answer, tokens, kinds_of(tokens), limits)
 
     return output_gate("soup", view, look, REASONS)
+
+
+def _marks_in(prose: str) -> int:
+    """Count ASCII marks; over bytes, for that is many times faster where letters are not ASCII."""
+    written = prose.encode("utf-8", "replace")
+    return len(written) - len(written.translate(None, _MARK_BYTES))
+
+
+def _mark_share(prose: str) -> float:
+    """Return the share of ASCII marks among all that is no blank."""
+    written = len("".join(prose.split()))
+    return _marks_in(prose) / written if written else 0.0
+
+
+def _marks(answer: AnswerView) -> Verdict | None:
+    wishes = answer.wishes
+    if wishes.drawing or wishes.code or wishes.nonsense or wishes.digits or _is_code(answer):
+        return None
+    if answer.is_laid_out and any(map(str.isalnum, answer.prose)):
+        # Lists of addresses, versions, dates and hashes.
+        tokens = answer.tokens
+        if sum(_WELL_FORMED.fullmatch(token) is not None for token in tokens) >= 0.9 * len(tokens):
+            return None
+    # Rulers, leaders and dots for what is left out are one mark each.
+    share = _mark_share(_SAME.sub(r"\1", answer.prose))
+    if share < 0.8 * _MANY_MARKS or not answer.tokens:
+        return None
+    return suspect(
+        "mark_soup",
+        f"{share:.0%} of the answer are marks.",
+        share=round(share, 3),
+        start=answer.prose.find(answer.tokens[0]),
+    )
+
+
+def _tangles(answer: AnswerView) -> Verdict | None:
+    """Find runs of different marks in turn, as ``-.-__-,--``, which neither rulers nor sentences have."""
+    found = [m for m in _TANGLE.finditer(answer.prose) if len(_SAME.sub(r"\1", m[0])) >= _TANGLED]
+    if len({m[0] for m in found}) < 2:
+        return None
+    wishes = answer.wishes
+    if wishes.drawing or wishes.code or wishes.nonsense or wishes.digits:
+        return None
+    return suspect(
+        "mark_soup",
+        f"{len(found)} tangles of marks such as {snippet(found[0][0])!r}.",
+        start=found[0].start(),
+        tangles=len(found),
+    )
 
 
 def _first(
@@ -92,7 +177,7 @@ def _first(
         # Nearly every window is running text with its function words: one count settles it.
         if is_plain and small.count(FUNCTION, start, start + WINDOW) > enough:
             continue
-        verdict = _window(_Window(answer, tokens, kinds, start), limits)
+        verdict = _window(_Window(answer, tokens, kinds, small, start), limits)
         if verdict is not None:
             return verdict
     return None
@@ -102,12 +187,13 @@ class _Window(NamedTuple):
     answer: AnswerView
     tokens: list[str]
     kinds: str
+    small: str
+    """The kinds without what tells of a mark behind them."""
     start: int
 
     def count(self, kind: str) -> int:
         """Count a kind, with or without a mark behind it."""
-        part = self.kinds[self.start : self.start + WINDOW]
-        return part.count(kind) + part.count(kind.upper())
+        return self.small.count(kind, self.start, self.start + WINDOW)
 
     @property
     def text(self) -> str:
@@ -134,9 +220,7 @@ def _window(window: _Window, limits: OutputLimits) -> Verdict | None:
         return _soup(window, odd / size, function / size, sure=glued > _GLUED)
     if odd >= limits.odd_word_share * size and function <= 0.25 * size:
         return _soup(window, odd / size, function / size, sure=function <= 0.2 * size)
-    pairs = _SOME if window.text.isascii() else _SOME_OF_OTHERS
-    is_some = any(odd >= some * size and function <= few * size for some, few in pairs)
-    if is_some and not is_short_lined(window.answer.prose):
+    if _is_some(window, odd / size, function / size) and not window.answer.is_short_lined:
         return _soup(window, odd / size, function / size, sure=False)
     numbers = window.count(NUMBER)
     if numbers + odd >= _NUMBERS * size and numbers >= 0.5 * _NUMBERS * size:
@@ -147,17 +231,39 @@ def _window(window: _Window, limits: OutputLimits) -> Verdict | None:
     return None
 
 
+def _is_some(window: _Window, odd: float, function: float) -> bool:
+    if odd < _LEAST_SOME:
+        return False
+    pairs = _SOME if window.text.isascii() else _SOME_OF_OTHERS
+    return any(odd >= some and function <= few for some, few in pairs)
+
+
 def _soup(window: _Window, odd: float, function: float, *, sure: bool) -> Verdict | None:
     wishes = window.answer.wishes
     if wishes.nonsense or _is_code(window.answer):
         return None
-    if wishes.code and is_short_lined(window.answer.prose):
+    if wishes.code and window.answer.is_short_lined:
+        return None
+    laid_out = window.answer.is_laid_out
+    if laid_out and _is_technical(window):
         return None
     sentence = f"From word {window.start} on {odd:.0%} odd and {function:.0%} function words."
     evidence = _evidence(window, odd_share=round(odd, 3), function_share=round(function, 3))
-    if sure and not wishes.code:
+    if sure and not wishes.code and not laid_out:
         return failed("token_soup", sentence, **evidence)
     return suspect("token_soup_some", sentence, **evidence)
+
+
+def _is_technical(window: _Window) -> bool:
+    """Whether nearly all that looks odd is a well-formed path, name, address, version or number."""
+    part = slice(window.start, window.start + WINDOW)
+    odd = [
+        token
+        for token, kind in zip(window.tokens[part], window.small[part], strict=True)
+        if kind in {ODD, GLUED}
+    ]
+    good = sum(_WELL_FORMED.fullmatch(token) is not None for token in odd)
+    return good >= _WELL_FORMED_SHARE * len(odd)
 
 
 def _list(window: _Window, function: float) -> Verdict | None:
@@ -167,7 +273,7 @@ def _list(window: _Window, function: float) -> Verdict | None:
     if function and not window.text.isascii():
         # Languages with many endings use few small words, and of many of them few are known here.
         return None
-    if marked > _MARKED * len(part) or is_short_lined(answer.prose) or _is_code(answer):
+    if marked > _MARKED * len(part) or answer.is_short_lined or _is_code(answer):
         return None
     wishes = answer.wishes
     if wishes.word_list or wishes.nonsense or wishes.languages:
@@ -184,7 +290,12 @@ def _numbers(window: _Window, share: float) -> Verdict | None:
     wishes = answer.wishes
     if wishes.digits or wishes.word_list or wishes.nonsense or wishes.code or wishes.drawing:
         return None
-    if is_short_lined(answer.prose) or _is_code(answer):
+    if window.count(NAME) > _NAMED * window.size or answer.is_short_lined or _is_code(answer):
+        return None
+    # Working with the prompt's own numbers is an answer.
+    if not {word for word in wishes.words if word.isdecimal()}.isdisjoint(
+        _DIGITS.findall(answer.text)
+    ):
         return None
     return suspect(
         "number_soup",
@@ -197,7 +308,7 @@ def _is_code(answer: AnswerView) -> bool:
     """Whether the text is code, or mathematics without formula marks."""
     if not answer.is_ascii and len(_MATHEMATICS.findall(answer.text)) >= 3:
         return True
-    return code_line_share(answer.plain) >= 0.4
+    return answer.code_share >= 0.4
 
 
 def _evidence(window: _Window, **numbers: float) -> dict[str, object]:

@@ -21,6 +21,12 @@ REASONS = (
         "vllm#40725, llama.cpp#6920",
     ),
     Reason(
+        "word_too_long",
+        Outcome.SUSPECT,
+        "One word has more letters than any word of a language, and the prompt does not hold it.",
+        source="llama.cpp#13310",
+    ),
+    Reason(
         "words_glued",
         Outcome.FAILED,
         "Again and again small words are glued to each other.",
@@ -73,6 +79,10 @@ _GLUED = (
 _ALSO_REAL = frozenset({"dela"})
 """Glued in Spanish and French, a name elsewhere: counts beside another one alone."""
 _LONG_LEAST = 30
+_LONGEST_WORD = 48
+"""Letters; longer compounds than this are asked for by name."""
+_LONG_VARIETY = 6
+_BEHIND_LATIN = "\u0370"
 _VARIETY = 9
 """Different letters that glued sentences hold at the least; codes over small alphabets hold fewer."""
 
@@ -81,16 +91,15 @@ def spacing(limits: OutputLimits, view: View) -> Gate:
     """Fail sentences whose words have run together."""
 
     def look(answer: AnswerView) -> Verdict | None:
-        return _lost(answer, limits) or _glued(answer, limits)
+        return _lost(answer, limits) or _too_long(answer) or _glued(answer, limits)
 
     return output_gate("spacing", view, look, REASONS)
 
 
 def _lost(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
-    tokens = answer.tokens
-    if not tokens or len(max(tokens, key=len)) < _LONG_LEAST:
+    if answer.longest < _LONG_LEAST:
         return None
-    long = [t for t in tokens if len(t) >= _LONG_LEAST and _is_sentence(t)]
+    long = [t for t in answer.tokens if len(t) >= _LONG_LEAST and _is_sentence(t)]
     characters = sum(map(len, long))
     if characters < limits.glued_characters or characters < 0.3 * len(answer.body):
         return None
@@ -103,6 +112,26 @@ def _lost(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
         characters=characters,
         start=answer.prose.find(long[0]),
     )
+
+
+def _too_long(answer: AnswerView) -> Verdict | None:
+    if answer.longest < _LONGEST_WORD:
+        return None
+    tokens = answer.small_tokens
+    wishes = answer.wishes
+    if wishes.word_list or wishes.nonsense or wishes.digits or wishes.repeats:
+        return None
+    for token in map(_trimmed, tokens):
+        is_word = len(token) >= _LONGEST_WORD and token.isalpha() and token < _BEHIND_LATIN
+        if is_word and len(set(token)) >= _LONG_VARIETY and token not in wishes.small:
+            return suspect(
+                "word_too_long", f"{snippet(token)!r} has {len(token)} letters.", letters=len(token)
+            )
+    return None
+
+
+def _trimmed(token: str) -> str:
+    return token.strip(".,;:!?\"'()*_„“”")
 
 
 def _is_sentence(token: str) -> bool:

@@ -51,6 +51,8 @@ def structure_json(view: View) -> Gate:
 
 
 def _look(answer: AnswerView) -> Verdict | None:
+    if answer.exchange.response_format is None:
+        return None
     wanted = wanted_json(answer.exchange.response_format)
     if wanted is None or (answer.answer.tool_calls and not answer.text.strip()):
         return None

@@ -59,6 +59,12 @@ WINDOW = 24
 _PROBE = 40
 _LEAST = 4
 """Doubles below this number are chance."""
+_OVERLAPS = 3
+"""Different pairs of a word and one that starts with it that are hardly chance in a short text."""
+_GROWN = 2
+_SHORT_STARTS = frozenset(
+    listed("in to the he be so no on of an as is it al un de la le di da en el")
+)
 _CLOSE = 8
 """Words between two doubles that are hardly chance; a comma between the two words is no double."""
 _EDGES = ".,;:!?\"'()*_"
@@ -99,8 +105,13 @@ def _tokens(answer: AnswerView) -> Verdict | None:
 
 def _words(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
     small = answer.small_tokens
-    doubles = set(compress(small, map(eq, small, islice(small, 1, None))))
-    if not any(map(str.isalpha, doubles)):
+    # Equal words and words that start with the one before, in one pass.
+    starts = set(compress(pairwise(small), map(str.startswith, islice(small, 1, None), small)))
+    if len(starts) >= _OVERLAPS:
+        verdict = _overlaps(answer, starts)
+        if verdict is not None:
+            return verdict
+    if not any(first == second and first.isalpha() for first, second in starts):
         return None
     words = [word.lstrip(_EDGES) for word in small]
     marks = [_is_double(a, b.rstrip(_EDGES)) for a, b in pairwise(words)]
@@ -118,6 +129,27 @@ def _words(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
     if worst >= limits.stutter_share / 2 and sum(marks) >= 6:
         return suspect("doubled_words_some", sentence, **evidence)
     return None
+
+
+def _overlaps(answer: AnswerView, starts: set[tuple[str, str]]) -> Verdict | None:
+    """Find words that come again with a piece of the next stuck to them: ``Ro Romama``, ``Italia Italiaè``."""
+    found = {
+        (first, second)
+        for first, second in starts
+        if len(first) > 1 and first.isalpha() and first not in _SHORT_STARTS
+    }
+    grown = sum(first != second.rstrip(_EDGES) for first, second in found)
+    wishes = answer.wishes
+    if grown < _GROWN or len(found) < _OVERLAPS or len(found) < 0.05 * len(answer.tokens):
+        return None
+    if wishes.repeats or wishes.word_list or wishes.code or wishes.languages:
+        return None
+    first, second = min(found)
+    return suspect(
+        "doubled_words_some",
+        f"{len(found)} words start as the word before, such as {first!r} and {second!r}.",
+        count=len(found),
+    )
 
 
 def _close_pairs(words: Sequence[str], marks: Sequence[bool]) -> Verdict | None:

@@ -7,6 +7,7 @@ languages, and nonsense that keeps the order, need perplexity.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import pairwise, product
 
 from quality_lib.gates.answer_view import AnswerView, View
@@ -65,7 +66,7 @@ def word_order(limits: OutputLimits, view: View) -> Gate:
 
     def look(answer: AnswerView) -> Verdict | None:
         words = answer.tokens
-        if not _PAIRS.intersection(pairwise(words)):
+        if _PAIRS.isdisjoint(pairwise(words)):
             return None
         places = [
             at
@@ -96,8 +97,8 @@ def _is_spoken_of(words: list[str], at: int) -> bool:
 def _most_in_window(places: list[int]) -> tuple[int, int]:
     """Return how many places lie in the fullest window, and the first of them."""
     best, first = 0, 0
-    for start in range(len(places)):
-        inside = sum(place < places[start] + WINDOW for place in places[start:])
+    for start, place in enumerate(places):
+        inside = bisect_left(places, place + WINDOW) - start
         if inside > best:
             best, first = inside, start
     return best, first

@@ -13,6 +13,7 @@ from typing import Any
 
 from quality_lib import wiring
 from quality_lib.adapters.baseline_file import BASELINE, read_baseline, write_baseline
+from quality_lib.adapters.bounds_file import BOUNDS, write_bounds
 from quality_lib.adapters.case_files import load_cases
 from quality_lib.adapters.report_html import render_report
 from quality_lib.adapters.result_file import RESULT, read_result, write_result
@@ -36,6 +37,7 @@ from quality_lib.golden.ports import Progress
 from quality_lib.golden.result import SCHEMA, GoldenResult, TrendPoint
 from quality_lib.golden.verdict import GoldenVerdict, judge
 from quality_lib.jobs.deployment import Deployment, observe_deployment
+from quality_lib.jobs.learned_bounds import learn_bounds
 from quality_lib.records import Verdict as CheckVerdict
 from quality_lib.settings import ServiceSettings, Settings
 from quality_lib.snapshots.ports import LAST_HEALTHY, SERVING, Health, StoredSnapshot
@@ -148,7 +150,9 @@ def make_baseline(
     progress: Progress = lambda stage, done, total: None,
     note: Note = _silent,
 ) -> Baseline:
-    """Run the set several times and write ``baseline.json``; finished runs in ``out`` are kept.
+    """Run the set several times, write ``bounds.json`` and, last, ``baseline.json``.
+
+    Finished runs in ``out`` are kept.
 
     The runs differ in load and order on purpose, so that the band holds what batching alone does:
     the first as configured, the others with half the concurrency and in another order.
@@ -209,6 +213,10 @@ def make_baseline(
             file=service.golden.cases,
             fix="use more greedy cases or lower similarity_alert for this service",
         )
+    note("learning the bounds of healthy answers")
+    bounds = learn_bounds(service, cases, runs, baseline, progress=progress, note=note)
+    _refuse_redeployment(service, deployment, note)
+    write_bounds(out / BOUNDS, bounds)
     write_baseline(out / BASELINE, baseline)
     return baseline
 

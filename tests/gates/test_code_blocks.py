@@ -83,7 +83,21 @@ def test_a_grammar_is_used_where_it_is_installed(monkeypatch: pytest.MonkeyPatch
         ('```json\n{"a": 1,}\n```', "stop", ("code_unparsable",)),
         ('```json\n{"a": 1} // all of it\n```', "stop", ()),
         ("```json\n{...}\n```", "stop", ()),
-        ("```rust\nfn main( {\n```", "stop", ()),
+        ("```rust\nfn main( {\n```", "stop", ("code_unparsable",)),
+        ('```rust\nlet x = 5;\nprintln!("{x}");\n```', "stop", ()),
+        ("```go\nx := 1\nfmt.Println(x)\n```", "stop", ()),
+        ("```js\nconst a = [1, 2].map((x) => x * 2);\n```", "stop", ()),
+        ("```ts\nconst a: number[] = [];\n```", "stop", ()),
+        ('```bash\nfor f in *.txt; do echo "$f"; done\n```', "stop", ()),
+        ("```java\nint x = 5;\nSystem.out.println(x);\n```", "stop", ()),
+        ("```c\nint add(int a, int b) { return a + b; }\n```", "stop", ()),
+        ("```java\npublic class A { void f( { }\n```", "stop", ("code_unparsable",)),
+        (
+            "```python\ndef add(a, b:\n    retrun a + b))\n  print add(1,\n```",
+            "stop",
+            ("code_unparsable",),
+        ),
+        ('```python\nprint "old", 1\n```', "stop", ()),
     ],
 )
 def test_a_fenced_block_must_parse(text: str, finish: str, reasons: tuple[str, ...]) -> None:

@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from quality_lib.gates.layout import (
+    blanked,
     code_line_share,
     fences,
     is_ruler,
     is_short_lined,
     prose_of,
-    without_code,
     without_code_lines,
+    without_inline_code,
 )
 
 
@@ -34,7 +35,7 @@ def test_fences_are_taken_with_their_language_and_place() -> None:
     ],
 )
 def test_code_is_blanked_out_in_place(text: str, gone: str, kept: str) -> None:
-    plain = without_code(text)
+    plain = without_inline_code(blanked(text, fences(text)))
     assert len(plain) == len(text)
     assert plain.count("\n") == text.count("\n")
     assert not gone or gone not in plain

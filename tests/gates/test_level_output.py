@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from dataclasses import fields, replace
 
 import pytest
@@ -14,7 +15,7 @@ from quality_lib.gates.gate import Level, judge
 from quality_lib.gates.level_output import model_gates, output_gates
 from quality_lib.gates.output_limits import OutputLimits
 from quality_lib.records import Outcome
-from tests.gates.answers import GATES, PROSE, answer, found, verdict_of
+from tests.gates.answers import GATES, MORE, PROSE, answer, found, verdict_of
 
 
 def test_a_request_alone_is_unjudged() -> None:
@@ -165,3 +166,30 @@ def test_every_limit_is_documented() -> None:
         assert f"    {field.name}: " in source
         rest = source.split(f"    {field.name}: ", 1)[1]
         assert rest.split("\n", 1)[1].lstrip().startswith('"""'), field.name
+
+
+FLOODS = {
+    "one letter": "a" * 200_000,
+    "prose": (PROSE + MORE) * 600,
+    "articles": "the of " * 30_000,
+    "backticks": "` " * 60_000,
+    "fences": "```\n" * 40_000,
+    "bars": "a|b\n" * 40_000,
+    "formulas": "\\(" * 60_000,
+    "links": "](" * 60_000,
+    "brackets": "[" * 100_000,
+    "angles": "<" * 100_000,
+    "line ends": "x" + "\n" * 200_000,
+    "two scripts": "aф" * 60_000,
+    "lost bytes": "a\ufffd" * 60_000,
+    "deep code": "```python\n" + "-" * 100_000 + "1\n```",
+    "long code": "```python\n" + "a = (1,\n" * 20_000,
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_the_cost_grows_with_the_length_alone(name: str) -> None:
+    start = time.process_time()
+    found(answer(FLOODS[name], finish="length"))
+    # A quadratic rule takes minutes for these; a linear one a fraction of a second.
+    assert time.process_time() - start < 5

@@ -163,8 +163,18 @@ BAD: list[tuple[str, Exchange, str]] = [
         "phrases_repeated",
     ),
     ("blanks lost", answer("Aheatpumptakesheatfromtheairoutsideandbringsitintothehouse.Itusesafluidthatboilsatalowtemperature."), "spaces_lost"),
+    ("a word without end", answer("It is automatastomastomasticsaiyetomastomaxtamastimastamast"), "word_too_long"),
+    ("marks between words", answer("these- are,-,;- and-,,-: -,,-:-. ,-,,- -, An, the fierce- ,,-: .-,", finish="length"), "mark_soup"),
+    ("stop text", answer(PROSE, params={"stop": ["three towns"]}), "stop_ignored"),
     ("blanks moved", answer("La presión dela roca y elagua sube, y enla cima sale porel cráter cuandola tapa se rompe.", "¿Qué es un volcán?"), "words_glued"),
     ("divider in a sentence", answer("The legislative branch makes the laws, the executive" + " --" * 40, finish="length"), "loop_to_limit"),
+    (
+        "words that grow",
+        answer("La capitaleLa capitale dele del Italia Italiaè è Ro Romama, , una città cittàà bella bella.", "Qual è la capitale?"),
+        "doubled_words_some",
+    ),
+    ("a count that is stuck", answer("1, 2, 3, 4, " + "5, " * 22 + "5", "Count from 1 to 5.", "length"), "loop_to_limit"),
+    ("tangles of marks", answer("Ang of-\n---- terms-.-__-___-,----\n a----,.-,,,--,,,--\n----\n, and and-\n A- these residents", finish="length"), "mark_soup"),
     ("numbers", answer("May 20, 2020, no 2 to 247 is 314, 2011, 202, 311, 203. And 202. 311, 12, 113, 4, 77", "How can I save money?"), "number_soup"),
     (
         "English to a French question",

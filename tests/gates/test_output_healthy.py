@@ -92,6 +92,12 @@ HEALTHY: list[tuple[str, Exchange]] = [
     ("Portuguese capitals", answer("NÃO ESTACIONE. ATENÇÃO: SAÍDA DE VEÍCULOS. ÁREA RESTRITA À CIRCULAÇÃO.", "Três placas.")),
     ("French to a French question", answer("La rivière naît dans les collines et traverse trois villes avant de se jeter dans la mer, où elle finit.", "Réponds en français : où va la rivière ?")),
     ("long German word", answer("„Donaudampfschifffahrtsgesellschaftskapitän“ ist ein langes Wort, und es ist richtig.", "Nenne ein langes Wort.")),
+    ("ports", answer("SSH 22, FTP 21, SMTP 25, DNS 53, HTTP 80, IMAP 143, HTTPS 443, MySQL 3306, Redis 6379.", "Which ports are usual?")),
+    ("arithmetic", answer("15% of 80 is 12, because 0.15 × 80 = 12.", "How much is 15% of 80?")),
+    ("scores", answer("Spain 3-0 Croatia, Italy 2-1 Albania, Spain 1-0 Italy, Croatia 2-2 Albania.", "The results?")),
+    ("brand names", answer("GitHub, YouTube, LinkedIn, PayPal, iPhone, MySQL, PostgreSQL and JavaScript are all well known.", "Brands?")),
+    ("tongue twister", answer("She sells seashells by the seashore. The shells she sells are surely seashells.", "A tongue twister.")),
+    ("a very long word", answer("Das Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz war ein Gesetz.", "Was war das Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz?")),
     # markers and markup that are talked about
     ("think in code marks", answer("Put the thoughts between `<think>` and `</think>` so that the parser finds them.", "How?")),
     ("think asked for", answer("The model writes <think> before it answers.", "What does <think> mean?")),
@@ -120,6 +126,33 @@ HEALTHY: list[tuple[str, Exchange]] = [
     ("JSON as example", answer('```json\n{"a": 1}\n```', "An example?")),
     ("nonce", answer("The code is kite-52.", nonce="KITE-52")),
     ("thoughts apart", answer("It is 4.", "2+2?", reasoning="The user wants a sum.")),
+    # listings that nobody announced
+    ("access log", answer("".join(f'127.0.0.1 - - [10/Oct/2025:13:55:3{n} +0000] "GET / HTTP/1.1" 200 612\n' for n in range(5)))),
+    ("addresses", answer("".join(f"10.0.0.{n}\n" for n in range(1, 9)))),
+    ("hardware addresses", answer("".join(f"00:1b:63:84:45:e{n}\n" for n in range(8)))),
+    ("versions", answer("".join(f"libfoo-{n} (1.{n}.2-{n}+deb12u1)\n" for n in range(8)))),
+    (
+        "change log",
+        answer(
+            "\n".join(
+                f"libtide ({n}.2.0-1) unstable; urgency=medium\n\n  * New upstream release; Closes: #6172{n}5\n"
+                f"  * d/rules: drop dh_auto_test\n\n -- Anna Weber <anna@tide.example>  Mon, 0{n} Aug 2022 20:02:18 +0200\n"
+                for n in range(1, 5)
+            )
+        ),
+    ),
+    (
+        "configuration",
+        answer(
+            'SectionDevice."Headset" {\n\tComment "Headset"\n\n\tEnableSequence [\n\t\tcset "name=\'Headset Mic Switch\' on"\n\t]\n\n'
+            '\tValue {\n\t\tCapturePriority 300\n\t\tCapturePCM "hw:${CardId},7"\n\t\tJackControl "Headset Mic Jack"\n\t}\n}'
+        ),
+    ),
+    ("modules", answer("".join(f"tide.model.{name}.Reader\n" for name in ("port", "lake", "river", "harbour", "pier", "quay", "dock", "lock")))),
+    ("zeros", answer("0, 0, 1, 2, " + "0, " * 30 + "0", "Give me the vector with all zeros but three.", "length")),
+    ("digits of a fraction", answer("0." + "3" * 60, "Write 1/3 as a decimal.", "length")),
+    ("words that begin alike", answer("She will work worker by worker, and the play player number two wrote is in the house.")),
+    ("marks in turn", answer(PROSE + "And so on... -- or not; -- ----- He said: \"Well...,\" and left.")),
 ]  # fmt: skip
 
 
