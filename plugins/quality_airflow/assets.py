@@ -14,8 +14,12 @@ from airflow.sdk import Asset, AssetAlias
 HEALTH = Asset("llm/health")
 """Its state store remembers, per service, what was told last (see ``alerting.py``)."""
 
+LOGS = Asset("llm/logs")
+"""Its state store remembers, per service and depth, up to where the production log was scored."""
+
 HEALTH_EVENTS = AssetAlias(name="llm/health/by-service")
 SNAPSHOT_EVENTS = AssetAlias(name="llm/snapshot/by-service")
+SCORE_EVENTS = AssetAlias(name="llm/scores/by-service")
 
 
 def service_health(service: str) -> Asset:
@@ -26,3 +30,8 @@ def service_health(service: str) -> Asset:
 def service_snapshot(service: str) -> Asset:
     """Return the asset of one service's snapshots; its events carry the snapshot id."""
     return Asset(f"llm/snapshot/{service}")
+
+
+def service_scores(service: str) -> Asset:
+    """Return the asset of one service's log scores; its events carry rate and verdict."""
+    return Asset(f"llm/scores/{service}")

@@ -18,6 +18,7 @@ class Event(StrEnum):
     """What is told."""
 
     QUALITY_BAD = "quality_bad"
+    LOW_QUALITY = "low_quality"
     NO_DATA = "no_data"
     CHECKER_BROKEN = "checker_broken"
     RECOVERED = "recovered"
@@ -29,6 +30,7 @@ class Event(StrEnum):
 
 SEVERITY = {
     Event.QUALITY_BAD: "critical",
+    Event.LOW_QUALITY: "critical",
     Event.CHECKER_BROKEN: "error",
     Event.NO_DATA: "warning",
     Event.NOT_RECORDED: "warning",
@@ -47,7 +49,7 @@ class Facts:
     at: datetime
     headline: str = ""
     run: Mapping[str, Any] = field(default_factory=dict)
-    """The result of ``golden check``, or nothing."""
+    """The result of ``golden check`` or ``logs merge``, or nothing."""
     links: Mapping[str, str] = field(default_factory=dict)
     dag_id: str = ""
     dag_run_id: str = ""
@@ -63,7 +65,7 @@ def build(
     run = facts.run
     severity = SEVERITY[event]
     if (
-        event is Event.QUALITY_BAD
+        event in {Event.QUALITY_BAD, Event.LOW_QUALITY}
         and run.get("summary") == "degraded"
         and run.get("changed") != "yes"
     ):

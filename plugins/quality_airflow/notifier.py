@@ -33,13 +33,16 @@ class QualityNotifier(BaseNotifier):
     """Tell one event of a task's end, once per change and again every six hours.
 
     The events ``recovered`` and ``recorded`` are silent unless trouble of their topic was told before.
+    ``topic`` keeps apart what different checks say of one service: a good score of the log is no
+    recovery of a bad golden run.
     """
 
     template_fields = ()
 
-    def __init__(self, event: str) -> None:
+    def __init__(self, event: str, topic: str = "") -> None:
         super().__init__()
         self.event = Event(event)
+        self.topic = topic
 
     def notify(self, context: Any) -> None:
         """Send what is worth telling. The context may lack anything: a crashed worker leaves little."""
@@ -54,7 +57,8 @@ class QualityNotifier(BaseNotifier):
             return
         facts = facts_of(context, event)
         store = _state_store(context)
-        key = f"{_TOPIC.get(event, 'health')}:{facts.service}"
+        topic = _TOPIC.get(event) or self.topic or "health"
+        key = f"{topic}:{facts.service}"
         previous = alerting.Standing.read(store.get(key)) if store is not None else None
         condition = alerting.GOOD if event in _GOOD_EVENTS else event.value
         detail = f"{facts.run.get('summary', '')}/{facts.run.get('changed', '')}"
@@ -117,7 +121,7 @@ def facts_of(context: Any, event: Event) -> Facts:
         headline = f"healthy again: {headline}" if headline else "healthy again"
     elif event is Event.SNAPSHOT_REGISTERED:
         headline = str(getattr(task, "headline", "") or "a snapshot was registered")
-    elif event not in {Event.QUALITY_BAD, Event.NO_DATA} and error:
+    elif event not in {Event.QUALITY_BAD, Event.LOW_QUALITY, Event.NO_DATA} and error:
         headline = str(error)
     return Facts(
         service=service if isinstance(service, str) else configuration.ALL_SERVICES,
@@ -133,12 +137,12 @@ def facts_of(context: Any, event: Event) -> Facts:
 def _true_event(event: Event, context: Any) -> Event | None:
     """Return what really happened: a judge without a verdict must not accuse the model.
 
-    None where the failed run has told it already.
+    None where the failed run has told it already, and where a window merely waits for more answers.
     """
     run = _mapping(getattr(context.get("task"), "run", None))
-    if event is Event.QUALITY_BAD and run.get("verdict") != "bad":
+    if event in {Event.QUALITY_BAD, Event.LOW_QUALITY} and run.get("verdict") != "bad":
         return Event.CHECKER_BROKEN
-    if event is Event.NO_DATA and not run:
+    if event is Event.NO_DATA and (not run or run.get("waits")):
         return None
     return event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator, ExceptionRetryPolicy, RetryAction, RetryRule, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
@@ -28,7 +28,7 @@ from quality_airflow.commands import (
 from quality_airflow.links import ReportLink, SnapshotLink
 
 VERDICTS = {0: "good", 1: "bad", INCONCLUSIVE: "inconclusive"}
-"""By exit code of ``golden check``: the library decides what is good, once."""
+"""By exit code of ``golden check`` and ``logs merge``: the library decides what is good, once."""
 
 
 def retry_outside_faults(delay: timedelta) -> ExceptionRetryPolicy:
@@ -120,6 +120,7 @@ class PublishRun(LibraryOperator):
 
     template_fields: Sequence[str] = ("run",)
     operator_extra_links = (ReportLink(),)
+    command: ClassVar[tuple[str, str]] = ("golden", "publish")
 
     def __init__(self, *, run: Any, **kwargs: Any) -> None:
         super().__init__(map_index_template="{{ task.run.service }}", **kwargs)
@@ -132,9 +133,8 @@ class PublishRun(LibraryOperator):
         if not folder:
             self.log.info("nothing to store: %s", self.run.get("headline"))
             return {}
-        published = (
-            result_of(self.run_command("golden", "publish", str(folder)), "golden publish") or {}
-        )
+        outcome = self.run_command(*self.command, str(folder))
+        published = result_of(outcome, " ".join(self.command)) or {}
         self.report_url = str(published.get("report_url") or "")
         return dict(published)
 
@@ -143,25 +143,34 @@ class Judge(BaseOperator):
     """Turns the verdict into the colour of a task: green, red, or pink for no data.
 
     It comes after everything, so a run that could not be stored is judged all the same. When the run
-    itself failed it is pink too: nothing is known of the model, and ``run_golden`` says why.
+    itself failed it is pink too: nothing is known of the model, and ``checked_by`` says why.
     """
 
     template_fields: Sequence[str] = ("service", "run", "published")
     operator_extra_links = (ReportLink(),)
 
-    def __init__(self, *, service: str, run: Any, published: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        service: str,
+        run: Any,
+        published: Any,
+        checked_by: str = "run_golden",
+        **kwargs: Any,
+    ) -> None:
         kwargs.setdefault("inlets", [HEALTH])
         kwargs.setdefault("trigger_rule", TriggerRule.ALL_DONE)
         super().__init__(map_index_template="{{ task.service }}", **kwargs)
         self.service = service
         self.run = run
         self.published = published
+        self.checked_by = checked_by
         self.report_url = ""
 
     def execute(self, context: Any) -> str:  # noqa: ARG002 - Airflow's signature
         """Return the headline of a good run; fail on a bad one, skip without data."""
         if not isinstance(self.run, Mapping):
-            raise AirflowSkipException("the check itself failed: see run_golden")
+            raise AirflowSkipException(f"the check itself failed: see {self.checked_by}")
         if isinstance(self.published, Mapping):  # None when publishing failed
             self.report_url = str(self.published.get("report_url") or "")
         headline = str(self.run.get("headline") or self.run.get("summary"))
@@ -169,7 +178,8 @@ class Judge(BaseOperator):
             return headline
         if self.run["verdict"] == "bad":
             raise AirflowFailException(headline)
-        raise AirflowSkipException(f"nothing could be judged: {headline}")
+        words = "more answers are awaited" if self.run.get("waits") else "nothing could be judged"
+        raise AirflowSkipException(f"{words}: {headline}")
 
 
 class IsEligible(LibraryOperator):

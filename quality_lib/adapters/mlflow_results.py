@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quality_lib.adapters.mlflow_server import MlflowServer
+from quality_lib.adapters.mlflow_runs import RUN_ID_TAG, MlflowRuns, NewRun, PublishedRun
 from quality_lib.golden.comparison import Statistic
 from quality_lib.golden.result import GoldenResult, TrendPoint
 from quality_lib.records import Summary, Tri
 
-KIND_TAG = "quality.kind"
 KIND = "golden-check"
-RUN_ID_TAG = "quality.run_id"
-
-
-@dataclass(frozen=True)
-class PublishedRun:
-    """Where a result lies in MLflow."""
-
-    run_id: str
-    mlflow_run_id: str
-    run_url: str
-    report_url: str
 
 
 class MlflowResults:
     """Writes and reads golden results; publishing the same run twice writes it once."""
 
     def __init__(self, uri: str) -> None:
-        self._server = MlflowServer(uri)
+        self._runs = MlflowRuns(uri, KIND)
 
     def publish(self, result: GoldenResult, files: Mapping[str, Path]) -> PublishedRun:
         """Store a result with its files (name → path).
@@ -40,54 +27,22 @@ class MlflowResults:
         Raises:
             OutsideFailure: MLflow does not answer; the files stay where they are.
         """
-        with self._server.session() as client:
-            experiment = self._server.experiment(client, _experiment_name(result.service))
-            # Finished runs only: a run that broke off half-way is written again under a new id.
-            found = self._search(
-                client, experiment, f"tags.`{RUN_ID_TAG}` = '{result.run_id}'", limit=1
-            )
-            if found:
-                return self._address(result.run_id, experiment, found[0].info.run_id)
-            run = client.create_run(
-                experiment,
-                run_name=f"golden {result.started_at[:16]}",
+        return self._runs.publish(
+            _experiment_name(result.service),
+            NewRun(
+                run_id=result.run_id,
+                name=f"golden {result.started_at[:16]}",
                 tags=_tags(result),
-            )
-            for name, value in metrics(result).items():
-                client.log_metric(run.info.run_id, name, value)
-            for name, path in sorted(files.items()):
-                parent = str(Path(name).parent)
-                client.log_artifact(run.info.run_id, str(path), None if parent == "." else parent)
-            client.set_terminated(run.info.run_id, "FINISHED")
-            return self._address(result.run_id, experiment, run.info.run_id)
+                metrics=metrics(result),
+                files=files,
+            ),
+        )
 
     def history(self, service: str, limit: int = 168) -> tuple[TrendPoint, ...]:
         """Return the latest checks of a service, oldest first; 168 hourly ones make a week."""
-        with self._server.session() as client:
-            experiment = client.get_experiment_by_name(_experiment_name(service))
-            if experiment is None:
-                return ()
-            runs = self._search(
-                client, experiment.experiment_id, f"tags.`{KIND_TAG}` = '{KIND}'", limit=limit
-            )
+        runs = self._runs.latest(_experiment_name(service), limit)
         points = [point for run in runs if (point := _point(run)) is not None]
         return tuple(sorted(points, key=lambda point: point.started_at))
-
-    @staticmethod
-    def _search(client: Any, experiment: str, where: str, limit: int) -> list[Any]:
-        return list(
-            client.search_runs(
-                [experiment],
-                filter_string=f"{where} and attributes.status = 'FINISHED'",
-                order_by=["attributes.start_time DESC"],
-                max_results=limit,
-            )
-        )
-
-    def _address(self, run_id: str, experiment: str, mlflow_run_id: str) -> PublishedRun:
-        run_url = self._server.page(f"experiments/{experiment}/runs/{mlflow_run_id}")
-        report_url = f"{run_url}/artifacts/report.html" if run_url else ""
-        return PublishedRun(run_id, mlflow_run_id, run_url, report_url)
 
 
 def _experiment_name(service: str) -> str:
@@ -117,8 +72,6 @@ def metrics(result: GoldenResult) -> dict[str, float]:
 
 def _tags(result: GoldenResult) -> dict[str, str]:
     return {
-        KIND_TAG: KIND,
-        RUN_ID_TAG: result.run_id,
         "quality.service": result.service,
         "quality.summary": result.verdict.summary,
         "quality.changed": result.verdict.changed,

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
+from quality_lib.adapters.report_page import moment, page_environment
 from quality_lib.adapters.report_rows import (
     CHANNEL_WORDS,
     FACT_OUTCOMES,
@@ -23,7 +22,7 @@ from quality_lib.adapters.report_rows import (
     share,
 )
 from quality_lib.adapters.report_words import meaning, next_steps
-from quality_lib.adapters.text_diff import SideBySide, shorten, side_by_side, visible
+from quality_lib.adapters.text_diff import SideBySide, shorten, side_by_side
 from quality_lib.adapters.trend_plot import MOST_RUNS, draw_trend
 from quality_lib.golden.answer import Channel
 from quality_lib.golden.comparison import CaseComparison, Finding, Statistic
@@ -78,7 +77,7 @@ def render_report(
         limit = raw.limit if raw else None
         trend = draw_trend([*points, _as_point(result, raw)], result.run_id, floors, limit)
     return (
-        _environment()
+        page_environment()
         .get_template("golden_report.html.j2")
         .render(
             result=result,
@@ -87,7 +86,7 @@ def render_report(
             floors=floors,
             tone=result.verdict.summary.value,
             meaning=meaning(result),
-            started=_moment(result.started_at),
+            started=moment(result.started_at),
             next_steps=tuple(next_steps(result)),
             figures=_figures(result, raw, floors),
             rows=rows,
@@ -99,24 +98,6 @@ def render_report(
             environment=tuple(_flat(result.environment)),
         )
     )
-
-
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("quality_lib.adapters"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalize,
-    )
-    environment.filters["count"] = lambda number: f"{number:,}"
-    return environment
-
-
-def _finalize(value: Any) -> Any:
-    """Make every plain text visible on its way into the page, whichever field it comes from."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _as_point(result: GoldenResult, raw: Finding | None) -> TrendPoint:
@@ -214,16 +195,6 @@ def _worst_case(case_id: str, case: CaseComparison | None) -> WorstCase:
         note=note,
         numbers=tuple(numbers),
     )
-
-
-def _moment(text: str) -> str:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return text
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC)
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

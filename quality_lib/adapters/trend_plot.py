@@ -13,6 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from quality_lib.adapters.page_svg import COLOUR, page_svg
+from quality_lib.adapters.plot_parts import (
+    calm,
+    floor_line,
+    mark_current,
+    missing,
+    series,
+    title_style,
+)
 from quality_lib.adapters.trend_axis import label_times, positions
 from quality_lib.golden.result import TrendPoint
 from quality_lib.golden.verdict import Floors
@@ -21,12 +29,6 @@ from quality_lib.records import Summary
 MOST_RUNS = 168
 """A week of hourly runs."""
 
-_MARKER = {
-    Summary.HEALTHY: "o",
-    Summary.DEGRADED: "^",
-    Summary.FAILED: "D",
-    Summary.INCONCLUSIVE: "s",
-}
 # The difference spans many orders of magnitude and has two ends that no logarithm knows: exactly 0
 # and infinite. Both get a line of their own outside the logarithmic part.
 _SMALLEST, _LARGEST = -4.0, 1.0
@@ -83,8 +85,14 @@ def _figure(
         _draw_difference(lower, xs, points, floors, logprob_limit)
         for axes in (upper, lower):
             _mark_deployments(axes, xs, points)
-            _mark_current(axes, xs, points, current_run_id, "this run" if axes is upper else "")
-            _calm(axes)
+            mark_current(
+                axes,
+                xs,
+                [p.run_id for p in points],
+                current_run_id,
+                "this run" if axes is upper else "",
+            )
+            calm(axes)
         label_times(lower, xs, is_time, most=5 if width < 600 else 9)
         figure.subplots_adjust(
             left=46 / width,
@@ -105,23 +113,23 @@ def _draw_similarity(
     known = [v for v in values if math.isfinite(v)]
     low = min([floors.similarity_failed - 0.05, *(v - 0.04 for v in known)])
     axes.set_ylim(low, 1.0 + (1.0 - low) * 0.06)
-    _floor(
+    floor_line(
         axes,
         floors.similarity_alert,
         f"alert {floors.similarity_alert:.2f}",
         "degraded",
         above=True,
     )
-    _floor(
+    floor_line(
         axes,
         floors.similarity_failed,
         f"failed {floors.similarity_failed:.2f}",
         "failed",
         above=False,
     )
-    axes.set_title("Mean similarity", **_title())
-    _series(axes, xs, values, points)
-    _missing(axes, xs, values)
+    axes.set_title("Mean similarity", **title_style())
+    series(axes, xs, values, [p.summary for p in points])
+    missing(axes, xs, values)
 
 
 def _draw_difference(
@@ -144,17 +152,17 @@ def _draw_difference(
     }
     axes.set_yticks(list(ticks), list(ticks.values()))
     if limit and math.isfinite(limit):
-        _floor(axes, _height(limit), f"limit {limit:.2g}", "degraded", above=True)
-    _floor(
+        floor_line(axes, _height(limit), f"limit {limit:.2g}", "degraded", above=True)
+    floor_line(
         axes,
         _height(floors.gross_logprob),
         f"failed {floors.gross_logprob:g}",
         "failed",
         above=True,
     )
-    axes.set_title("Log-probability difference, nats per token", **_title())
-    _series(axes, xs, values, points)
-    _missing(axes, xs, values)
+    axes.set_title("Log-probability difference, nats per token", **title_style())
+    series(axes, xs, values, [p.summary for p in points])
+    missing(axes, xs, values)
 
 
 def _number(value: float | None) -> float:
@@ -171,66 +179,6 @@ def _height(value: float | None) -> float:
     return min(max(math.log10(value), _SMALLEST), _LARGEST)
 
 
-def _series(
-    axes: Any, xs: Sequence[float], values: Sequence[float], points: Sequence[TrendPoint]
-) -> None:
-    # Not-a-number breaks the line: a gap stays a gap.
-    axes.plot(xs, values, color=COLOUR["muted"], linewidth=1, alpha=0.5, zorder=2)
-    size = 7 if len(points) <= 60 else 5.5
-    for summary, marker in _MARKER.items():
-        own = [
-            (x, v)
-            for x, v, p in zip(xs, values, points, strict=True)
-            if p.summary is summary and math.isfinite(v)
-        ]
-        if own:
-            axes.plot(
-                [x for x, _ in own],
-                [v for _, v in own],
-                linestyle="none",
-                marker=marker,
-                markersize=size if summary is Summary.HEALTHY else size + 2,
-                markerfacecolor=COLOUR[summary.value],
-                markeredgecolor=COLOUR["surface"],
-                markeredgewidth=0.8,
-                clip_on=False,
-                zorder=4 if summary is Summary.HEALTHY else 5,
-            )
-
-
-def _missing(axes: Any, xs: Sequence[float], values: Sequence[float]) -> None:
-    """Mark runs without a number on the lower edge, so that they never look like fine ones."""
-    gaps = [x for x, v in zip(xs, values, strict=True) if math.isnan(v)]
-    if gaps:
-        axes.plot(
-            gaps,
-            [0.0] * len(gaps),
-            transform=axes.get_xaxis_transform(),
-            linestyle="none",
-            marker="x",
-            markersize=6,
-            markeredgecolor=COLOUR["inconclusive"],
-            markeredgewidth=1.5,
-            clip_on=False,
-            zorder=5,
-        )
-
-
-def _floor(axes: Any, height: float, label: str, colour: str, *, above: bool) -> None:
-    axes.axhline(height, color=COLOUR[colour], linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-    axes.annotate(
-        label,
-        xy=(0.0, height),
-        xycoords=("axes fraction", "data"),
-        xytext=(3, 2 if above else -2),
-        textcoords="offset points",
-        va="bottom" if above else "top",
-        color=COLOUR[colour],
-        fontsize=11,
-        zorder=6,
-    )
-
-
 def _mark_deployments(axes: Any, xs: Sequence[float], points: Sequence[TrendPoint]) -> None:
     for index in range(1, len(points)):
         before, after = points[index - 1].deployment_key, points[index].deployment_key
@@ -239,39 +187,6 @@ def _mark_deployments(axes: Any, xs: Sequence[float], points: Sequence[TrendPoin
             axes.axvline(
                 middle, color=COLOUR["muted"], linewidth=1, linestyle=(0, (1, 2)), zorder=1
             )
-
-
-def _mark_current(
-    axes: Any, xs: Sequence[float], points: Sequence[TrendPoint], run_id: str, label: str
-) -> None:
-    for x, point in zip(xs, points, strict=True):
-        if point.run_id == run_id:
-            axes.axvline(x, color=COLOUR["accent"], linewidth=1.5, alpha=0.7, zorder=1)
-            axes.annotate(
-                label,
-                xy=(x, 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="right" if x > (xs[0] + xs[-1]) / 2 else "left",
-                va="bottom",
-                color=COLOUR["accent"],
-                fontsize=11,
-            )
-
-
-def _calm(axes: Any) -> None:
-    axes.patch.set_visible(False)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(COLOUR["line"])
-    axes.grid(axis="y", color=COLOUR["line"], linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, colors=COLOUR["muted"], labelsize=11)
-
-
-def _title() -> dict[str, Any]:
-    return {"loc": "left", "fontsize": 12, "color": COLOUR["ink"], "pad": 8, "x": 0.0}
 
 
 def _describe(points: Sequence[TrendPoint]) -> str:

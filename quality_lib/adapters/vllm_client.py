@@ -9,31 +9,13 @@ from types import TracebackType
 from typing import Any
 
 import httpx
-import tenacity
 
-from quality_lib.errors import OutsideFailure
+from quality_lib.adapters.vllm_http import Refused, VllmHttp
 from quality_lib.golden.answer import Answer, Channel, Fault, Probe, ids_digest
 from quality_lib.golden.case import GoldenCase
 
-RETRIED_STATUS = frozenset({408, 429, 502, 503, 504})
-"""Answers of a proxy or an overloaded server. A 500 is the engine's own word and is not retried."""
-
-ATTEMPTS = 4
-
 CONTRACT_TEXT = "Zażółć gęślą jaźń — 你好，世界 שלום мир 0123456789 <|im_end|> \t{'a': [1, 2.5e-3]} café naïve ﬁ 👩‍🔬\n"
 """Tokenised on both sides of a comparison: any change of the tokenizer's files moves it."""
-
-PROBE_HEADER = {"x-quality-probe": "golden"}
-"""Marks our own traffic, so that log scoring can leave it out."""
-
-
-class _Refused(Exception):
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(f"HTTP {status}: {text[:300]}")
-
-
-def _is_lost(error: BaseException) -> bool:
-    return isinstance(error, (httpx.TransportError, httpx.DecodingError))
 
 
 class VllmClient:
@@ -49,18 +31,15 @@ class VllmClient:
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.endpoint = endpoint.rstrip("/")
         self.model = model
-        self._sleep = sleep
-        headers = {**PROBE_HEADER, **({"Authorization": f"Bearer {api_key}"} if api_key else {})}
-        self._http = httpx.AsyncClient(
-            base_url=self.endpoint,
-            timeout=httpx.Timeout(timeout_s, connect=10.0),
-            limits=httpx.Limits(max_connections=None),
-            headers=headers,
+        self._http = VllmHttp(
+            endpoint,
+            timeout_s=timeout_s,
+            api_key=api_key,
             transport=transport,
-            trust_env=False,
+            sleep=sleep,
         )
+        self.endpoint = self._http.endpoint
 
     async def __aenter__(self) -> VllmClient:
         return self
@@ -71,7 +50,7 @@ class VllmClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._http.aclose()
+        await self._http.__aexit__(kind, error, trace)
 
     async def decode(self, case: GoldenCase, probe: Probe, cache_salt: str) -> Answer:
         """Let the model answer the case, with token ids and log-probabilities."""
@@ -132,7 +111,7 @@ class VllmClient:
 
     async def contract(self) -> Mapping[str, Any]:
         """Collect exact facts of the interface: names, limits, tokenisation, refusals."""
-        models = await self._get("/v1/models")
+        models = await self._http.get("/v1/models")
         served = {entry["id"]: entry for entry in models.get("data", [])}
         mine = served.get(self.model)
         facts: dict[str, Any] = {
@@ -145,7 +124,7 @@ class VllmClient:
             ("tokenizer", {"prompt": CONTRACT_TEXT}),
             ("chat_template", {"messages": user}),
         ):
-            payload = await self._expect("/tokenize", {"model": self.model, **prompt})
+            payload = await self._http.expect("/tokenize", {"model": self.model, **prompt})
             tokens = payload.get("tokens")
             facts[f"{name}_ids"] = ids_digest(tokens) if tokens is not None else None
         overlong = "x " * (4 * (facts["max_model_len"] or 8192))
@@ -155,7 +134,7 @@ class VllmClient:
             ("rejects_overlong_prompt", {"messages": [{"role": "user", "content": overlong}]}),
         ):
             body = {"model": self.model, "messages": user, "max_tokens": 1, **change}
-            payload = await self._expect("/v1/chat/completions", body)
+            payload = await self._http.expect("/v1/chat/completions", body)
             facts[name] = payload.get("_status")
         return facts
 
@@ -168,9 +147,9 @@ class VllmClient:
     ) -> Answer:
         started = time.perf_counter()
         try:
-            payload = await self._post(path, body)
+            payload = await self._http.post(path, body)
             fields = read(payload)
-        except _Refused as error:
+        except Refused as error:
             return Answer(probe, fault=Fault.REFUSED, error=str(error))
         except (httpx.TransportError, httpx.DecodingError) as error:
             words = str(error) or type(error).__name__
@@ -180,60 +159,6 @@ class VllmClient:
             words = f"the answer cannot be read: {type(error).__name__}: {error}"
             return Answer(probe, fault=Fault.REFUSED, error=words)
         return Answer(probe, latency_ms=(time.perf_counter() - started) * 1000, **fields)
-
-    async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
-        response = await self._send("POST", path, body)
-        if response.status_code != httpx.codes.OK:
-            if response.status_code in RETRIED_STATUS:
-                raise httpx.ReadError(f"HTTP {response.status_code}: {response.text[:200]}")
-            raise _Refused(response.status_code, response.text)
-        return response.json()
-
-    async def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
-    ) -> httpx.Response:
-        retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(ATTEMPTS),
-            wait=tenacity.wait_exponential_jitter(multiplier=0.5, max=8),
-            retry=tenacity.retry_if_exception(_is_lost)
-            | tenacity.retry_if_result(lambda r: r.status_code in RETRIED_STATUS),
-            sleep=self._sleep,
-            retry_error_callback=_last_result,
-        )
-        response: httpx.Response = await retrying(self._http.request, method, path, json=body)
-        return response
-
-    async def _get(self, path: str) -> Any:
-        try:
-            response = await self._send("GET", path)
-            response.raise_for_status()
-            return response.json()
-        except (httpx.HTTPError, ValueError) as error:
-            raise OutsideFailure(
-                f"{self.endpoint} does not answer {path}: {str(error) or type(error).__name__}. "
-                "Is the server running, and is the endpoint in quality.yaml right?"
-            ) from error
-
-    async def _expect(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Post where a refusal is a fact too; ``_status`` holds the HTTP status."""
-        try:
-            response = await self._send("POST", path, body)
-        except httpx.HTTPError as error:
-            raise OutsideFailure(f"{self.endpoint} does not answer {path}: {error!r}") from error
-        if response.status_code in RETRIED_STATUS:
-            raise OutsideFailure(
-                f"{self.endpoint} answers {path} with HTTP {response.status_code}, again and again"
-            )
-        try:
-            payload = response.json()
-        except ValueError:
-            payload = {}
-        return {**(payload if isinstance(payload, dict) else {}), "_status": response.status_code}
-
-
-def _last_result(state: tenacity.RetryCallState) -> Any:
-    assert state.outcome is not None  # noqa: S101 - tenacity calls this after an attempt only
-    return state.outcome.result()
 
 
 def _decoded(payload: Mapping[str, Any]) -> dict[str, Any]:

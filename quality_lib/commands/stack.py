@@ -13,15 +13,17 @@ import typer
 from rich.table import Table
 
 from quality_lib import settings
-from quality_lib.adapters import model_source
+from quality_lib.adapters import model_source, ports
 from quality_lib.adapters.engine import EngineSpec, Instance
 from quality_lib.adapters.local_config import (
     ALERT_CONNECTION,
     ENGINE_ARGS,
+    guard_env,
     write_local_config,
 )
 from quality_lib.adapters.local_engine import LocalEngine
 from quality_lib.adapters.local_stack import LocalStack, PartStatus, StackAddresses
+from quality_lib.adapters.stack_parts import url
 from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
 
 app = typer.Typer(
@@ -61,30 +63,50 @@ def up(
             status.update(line)
             stderr.print(line, highlight=False, soft_wrap=True)
 
-        instance = None
-        if engine:
-            weights = model_source.prepare(model, settings.home() / "models", say=say).path
-            instance = _serve(weights, service, undo, say)
-        alerts = {ALERT_CONNECTION: alert_url} if alert_url else {}
         if not any(part.pids for part in stack.status()):
             undo.callback(stack.down, progress=say)  # but what ran before stays
-        # vLLM loads its model while the others start.
-        addresses = stack.up(progress=say, connections=alerts)
-        if instance is not None:
-            say("vllm: loading the model")
-            _engine().wait_healthy(instance, timeout)
-            say(f"vllm: answered its first requests after {_engine().warm_up(instance):.0f} s")
+        alerts = {ALERT_CONNECTION: alert_url} if alert_url else {}
+
+        def configure(endpoint: str, weights: Path) -> None:
             write_local_config(
                 stack.config,
                 service=service,
-                endpoint=instance.endpoint,
-                model=instance.served_name,
-                weights=instance.model_path,
-                mlflow=addresses.mlflow or "",
+                endpoint=endpoint,
+                model=service,
+                weights=weights,
+                # Not there yet when vLLM starts; the guard does not need it.
+                mlflow=stack.addresses().mlflow or url(0),
                 work_dir=settings.home() / "runs",
                 engine_args=ENGINE_ARGS,
                 alert_connection=ALERT_CONNECTION if alert_url else None,
+                exchange_log=settings.home() / "exchanges",
             )
+
+        instance = None
+        if engine:
+            weights = model_source.prepare(model, settings.home() / "models", say=say).path
+            # The guard inside vLLM reads the configuration and ships to S3, so these come first.
+            s3 = stack.up(("s3",), progress=say).s3 or ""
+            port = ports.free_port()
+            spec = EngineSpec(
+                weights,
+                service,
+                args=ENGINE_ARGS,
+                env=guard_env(stack.config, service, s3),
+                port=port,
+                detached=True,
+            )
+            instance = _running(weights, service, say)
+            if instance is None:
+                configure(url(port), weights)
+                instance = _serve(spec, undo, say)
+        # vLLM loads its model while the others start.
+        stack.up(progress=say, connections=alerts)
+        if instance is not None:
+            configure(instance.endpoint, instance.model_path)
+            say("vllm: loading the model")
+            _engine().wait_healthy(instance, timeout)
+            say(f"vllm: answered its first requests after {_engine().warm_up(instance):.0f} s")
         undo.pop_all()
     _tell(stack, as_json)
 
@@ -125,8 +147,8 @@ def _engine() -> LocalEngine:
     return LocalEngine(settings.home() / "engine")
 
 
-def _serve(weights: Path, service: str, undo: ExitStack, say: Callable[[str], None]) -> Instance:
-    """Return a running instance of these weights, or start one that ends if ``up`` fails."""
+def _running(weights: Path, service: str, say: Callable[[str], None]) -> Instance | None:
+    """Return the instance of these weights that still runs; end what is left of a dead one."""
     engine = _engine()
     for instance in engine.instances():
         if instance.model_path == weights and instance.served_name == service:
@@ -134,7 +156,12 @@ def _serve(weights: Path, service: str, undo: ExitStack, say: Callable[[str], No
                 say(f"vllm: runs already at {instance.endpoint}")
                 return instance
             engine.stop(instance, drain_s=0.0)
-    spec = EngineSpec(weights, service, args=ENGINE_ARGS, detached=True)
+    return None
+
+
+def _serve(spec: EngineSpec, undo: ExitStack, say: Callable[[str], None]) -> Instance:
+    """Start an instance that ends if ``up`` fails."""
+    engine = _engine()
     instance = engine.start(spec)
     undo.callback(engine.stop, instance, 0.0)
     say(f"vllm: starting at {instance.endpoint}, log {instance.log_path}")

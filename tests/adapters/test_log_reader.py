@@ -212,6 +212,39 @@ def test_the_guards_folder_is_read_by_its_own_names(tmp_path: Path) -> None:
     assert result.counts.objects == 2
 
 
+def test_files_that_were_shipped_late_are_found_under_the_hour_they_were_opened_in(
+    tmp_path: Path,
+) -> None:
+    """S3 was away: what was opened before noon arrives hours later, in the window that is read now."""
+    for hours, name in ((2, "two"), (20, "twenty")):
+        opened = START - hours * HOUR
+        stamp = f"{opened:%Y%m%dT%H%M%SZ}-000001"
+        key = f"chat/dt={opened:%Y-%m-%d}/hour={opened:%H}/chat-host.1.ab-{stamp}-n1.jsonl.gz"
+        write(tmp_path, key, gzip.compress(record(name, minutes=-60 * hours).encode()), 1)
+        write(tmp_path, key.replace("-n1", "-n2"), gzip.compress(record("old").encode()), -120)
+    ((result,), _) = read(tmp_path, LogSettings())
+    assert ids(result) == ["twenty", "two"]
+
+
+class Counting(LocalLogs):
+    """A folder that counts how often it is listed."""
+
+    listed = 0
+
+    def objects(self, prefix: str = "") -> Iterator[LogObject]:
+        self.listed += 1
+        return super().objects(prefix)
+
+
+def test_a_day_of_the_guards_own_hours_is_listed_and_of_a_gateway_two(tmp_path: Path) -> None:
+    found = []
+    for source in (LogSettings(), LogSettings(source="s3://b", format="litellm")):
+        store = Counting(tmp_path)
+        list_window(store, source, WINDOW, service="chat")
+        found.append(store.listed)
+    assert found == [26, 6]
+
+
 def test_what_the_server_has_written_is_found(tmp_path: Path) -> None:
     """The writer's names, its open files and the reader agree."""
     now = datetime.now(UTC)
@@ -274,6 +307,7 @@ def test_an_object_that_vanishes_is_counted(tmp_path: Path) -> None:
     assert [b.problem for b in result.counts.bad_examples] == [
         "was deleted before it could be read"
     ]
+    assert (result.counts.objects, result.counts.gone) == (2, 1)
 
 
 class Dead:

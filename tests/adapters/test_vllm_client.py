@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from quality_lib.adapters.vllm_client import ATTEMPTS, VllmClient
+from quality_lib.adapters.vllm_client import VllmClient
+from quality_lib.adapters.vllm_http import ATTEMPTS
 from quality_lib.errors import OutsideFailure
 from quality_lib.golden.answer import Answer, Channel, Fault, Probe
 from quality_lib.golden.case import GoldenCase, Params
@@ -54,7 +55,7 @@ def test_a_decoded_answer_carries_tokens_and_scores() -> None:
 
     def handler(request: httpx.Request) -> httpx.Response:
         sent.append(json.loads(request.content))
-        assert request.headers["x-quality-probe"] == "golden"
+        assert request.headers["x-quality-probe"] == "1"
         return httpx.Response(200, json=GOOD)
 
     answer = ask(handler)

@@ -156,6 +156,11 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
         "golden baseline": [{"json": {"baseline": "/b"}}],
         "snapshot eligible": [{"json": {"eligible": True, "reason": "healthy for 25 h"}}],
         "snapshot create": [{"json": {"snapshot_id": "a" * 64, "url": "http://m/snapshot"}}],
+        "logs partitions chat": [planned("chat", "1/2", "2/2")],
+        "logs partitions code": [planned("code", "1/1")],
+        "logs score": [{"json": {"judged": 200, "low": 0}}],
+        "logs merge": [merged("good")],
+        "logs publish": [{"json": {"run_url": "http://m/run", "report_url": "http://m/report"}}],
     })
     return kept
 
@@ -188,3 +193,46 @@ def alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def planned(service: str, *partitions: str) -> dict[str, Any]:
+    """Return an answer of ``logs partitions``: a window that is due, or none without partitions."""
+    if not partitions:
+        return {"json": {"due": False, "service": service, "partitions": []}}
+    window = {"start": "2026-03-01T00:00:00+00:00", "end": "2026-03-01T00:10:00+00:00"}
+    return {
+        "json": {
+            "due": True,
+            "partitions": list(partitions),
+            "run_dir": f"/runs/{service}/w",
+            **window,
+        }
+    }
+
+
+def merged(verdict: str, headline: str = "", **more: Any) -> dict[str, Any]:
+    """Return an answer of ``logs merge`` as the library gives it."""
+    summary, changed, code = {
+        "good": ("healthy", "unknown", 0),
+        "degraded": ("degraded", "unknown", 1),
+        "failed": ("failed", "unknown", 1),
+        "changed": ("healthy", "yes", 1),
+        "inconclusive": ("inconclusive", "unknown", 4),
+    }[verdict]
+    result = {
+        "score_id": "chat-quick-w",
+        "run_dir": "/runs/chat/w",
+        "summary": summary,
+        "changed": changed,
+        "headline": headline or f"it is {verdict}",
+        "reasons": [{"code": "low_quality", "sentence": "12.0% of the answers are of low quality"}],
+        "judged": 400,
+        "low": 48,
+        "low_quality_rate": 0.12,
+        "worst_cases": ["req-1"],
+        "waits": False,
+        "watermark": None
+        if verdict == "inconclusive"
+        else {"complete_to": "2026-03-01T00:10:00+00:00", "seen": ["ab"], "seen_rate": 1.0},
+    }
+    return {"code": code, "json": {**result, **more}}
