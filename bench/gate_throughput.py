@@ -2,8 +2,8 @@
 
     python -m bench.gate_throughput [--rows 20000] [--exchanges 10000] [--processes 2] [--out FILE]
 
-The exchanges are answers of many kinds (prose, code, JSON, tables, lists, several scripts), each a little different
-from all before, so that no cache helps. Seconds are processor seconds: other work on the machine does not count.
+The exchanges are ordinary answers for 85 % (prose in several languages, lists, tables, code) and odd look-alikes and
+bad ones for the rest; a second number is taken over odd kinds alone. Each differs from all before. Seconds are processor seconds: other work on the machine does not count.
 """
 
 from __future__ import annotations
@@ -34,42 +34,85 @@ MAX_GROWTH_MIB = 32.0
 STEPS = 10
 
 
-def sources() -> list[dict[str, Any]]:
-    """Return the healthy rows that are long enough to be cut and joined to the wanted length."""
-    rows = [json.loads(line) for line in (DATA / "healthy.jsonl").read_text("utf-8").splitlines()]
+ORDINARY = {
+    "real_model": 0.45,
+    "explanation": 0.15,
+    "german": 0.03,
+    "french": 0.03,
+    "spanish": 0.02,
+    "chinese": 0.01,
+    "russian": 0.01,
+    "list": 0.05,
+    "table": 0.05,
+    "code": 0.05,
+}
+"""Kinds of what services answer on most days, by their share of the ordinary mix; the rest, 15 %, is drawn from
+all other healthy look-alikes and all bad answers."""
+
+
+def sources(*labels: str) -> list[dict[str, Any]]:
+    """Return the rows of these labels that hold a text."""
+    lines = [
+        line
+        for label in labels
+        for line in (DATA / f"{label}.jsonl").read_text("utf-8").split("\n")
+    ]
+    rows = [json.loads(line) for line in lines if line]
     return [row for row in rows if row.get("text") and not row.get("tool_calls")]
 
 
-def records(seed: int) -> Iterator[dict[str, Any]]:
-    """Yield short records without end; answers of one kind are joined until they are long enough."""
+def records(seed: int, *, ordinary: bool = True) -> Iterator[dict[str, Any]]:
+    """Yield short records without end; whole answers of one kind are joined until they are long enough.
+
+    ``ordinary`` draws kinds by ``ORDINARY``; otherwise every healthy kind comes as often, odd ones for the most part.
+    """
     draw = random.Random(seed)
-    by_kind: dict[str, list[dict[str, Any]]] = {}
-    for row in sources():
-        by_kind.setdefault(row["kind"], []).append(row)
-    kinds = sorted(kind for kind in by_kind if len(by_kind[kind]) > 1)
+    healthy, bad = sources("healthy"), sources("bad")
+    usual = by_kind([row for row in healthy if row.get("finish_reason", "stop") == "stop"])
+    usual = {kind: rows for kind, rows in usual.items() if kind in ORDINARY}
+    odd = by_kind([row for row in healthy if row["kind"] not in ORDINARY] + bad)
+    every = {kind: rows for kind, rows in by_kind(healthy).items() if len(rows) > 1}
     number = 0
     while True:
         number += 1
-        kind = draw.choice(kinds)
-        asked, texts, length = [], [], 0
-        while length < ANSWER_CHARACTERS:
-            row = draw.choice(by_kind[kind])
-            asked.append(row.get("prompt") or row["messages"][-1]["content"])
-            texts.append(row["text"])
-            length += len(row["text"])
-        text = f"Answer {number}.\n\n" + "\n\n".join(texts)
-        yield {
-            "id": f"x{seed}-{number}",
-            "messages": [{"role": "user", "content": "\n".join(asked)}],
-            "text": text[: ANSWER_CHARACTERS + 40],
-            "finish_reason": "stop",
-            "params": {"temperature": 0.7, "top_p": 0.95, "max_tokens": 256},
-            "usage": {"prompt_tokens": 60, "completion_tokens": 200},
-        }
+        if not ordinary:
+            rows = every[draw.choice(sorted(every))]
+        elif draw.random() < sum(ORDINARY.values()):
+            rows = usual[draw.choices(list(ORDINARY), list(ORDINARY.values()))[0]]
+        else:
+            rows = odd[draw.choice(sorted(odd))]
+        yield record(f"x{seed}-{number}", rows, draw)
 
 
-def exchanges(seed: int, count: int) -> list[Exchange]:
-    made = records(seed)
+def by_kind(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        kinds.setdefault(row["kind"], []).append(row)
+    return kinds
+
+
+def record(name: str, rows: Sequence[dict[str, Any]], draw: random.Random) -> dict[str, Any]:
+    """Join answers in a drawn order, none twice while others are left."""
+    left: list[dict[str, Any]] = []
+    asked, text = [], f"Answer {name}."
+    while len(text) < ANSWER_CHARACTERS - 100:
+        left = left or draw.sample(rows, len(rows))
+        row = left.pop()
+        asked.append(row.get("prompt") or row["messages"][-1]["content"])
+        text += "\n\n" + row["text"]
+    ends = len(text) <= ANSWER_CHARACTERS + 200
+    return {
+        "id": name,
+        "messages": [{"role": "user", "content": "\n".join(asked)}],
+        "text": text if ends else text[: ANSWER_CHARACTERS + 40],
+        "finish_reason": "stop" if ends else "length",
+        "params": {"temperature": 0.7, "top_p": 0.95, "max_tokens": 256},
+        "usage": {"prompt_tokens": 60, "completion_tokens": 200},
+    }
+
+
+def exchanges(seed: int, count: int, *, ordinary: bool = True) -> list[Exchange]:
+    made = records(seed, ordinary=ordinary)
     return [parse_exchange(next(made)) for _ in range(count)]
 
 
@@ -151,12 +194,15 @@ def main() -> None:
     began = time.process_time()
     found = exchanges(1, args.exchanges)
     parse_us = (time.process_time() - began) / args.exchanges * 1e6
+    odd = exchanges(3, max(500, args.exchanges // 10), ordinary=False)
     rate(every, exchanges(2, 500))
     result: dict[str, Any] = {
         **machine(),
         "answer_characters": statistics.median(len(x.answer.text or "") for x in found if x.answer),
         "per_s_and_core": round(rate(every, found)),
         "limit_per_s": LIMIT_PER_S,
+        "mix": {**ORDINARY, "look-alikes and bad": round(1 - sum(ORDINARY.values()), 2)},
+        "odd_per_s_and_core": round(rate(every, odd)),
         "per_s_by_level": {name: round(rate(gates, found)) for name, gates in levels.items()},
         "making_and_parsing_us": round(parse_us, 1),
         "us_by_gate": slowest_gates(found[:1000], every),

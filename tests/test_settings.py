@@ -12,6 +12,7 @@ from quality_lib.golden.verdict import Floors
 from quality_lib.settings import (
     EngineSettings,
     GoldenSettings,
+    ScoringSettings,
     Thresholds,
     config_path,
     home,
@@ -43,6 +44,51 @@ def test_the_promised_defaults() -> None:
         "request_timeout_s": 120.0,
     }
     assert EngineSettings().model_dump() == {"kind": "external", "args": ()}
+
+
+def test_the_promised_defaults_of_scoring() -> None:
+    assert ScoringSettings().model_dump() == {
+        "every_minutes": 10,
+        "deep_every_minutes": 60,
+        "longest_windows": 6,
+        "partitions": 1,
+        "deep_rows": 200,
+        "limits": {
+            "alert_rate": 0.05,
+            "failed_rate": 0.25,
+            "group_rate": 0.25,
+            "false_alarm": 0.001,
+            "min_rows": 50,
+            "max_unjudged_share": 0.5,
+            "max_crashed_share": 0.05,
+            "confidence": 0.95,
+        },
+        "embeddings": True,
+        "reference_model": "builtin:smollm2-135m",
+        "reference_memory_mb": 512,
+        "replay_endpoint": None,
+        "replay_model": None,
+        "replay_api_key_env": None,
+        "replay_rows": 20,
+        "replay": {
+            "mean_difference": 0.05,
+            "token_difference": 0.75,
+            "impossible_logprob": -15.0,
+            "greedy_margin": 0.75,
+            "max_bad_tokens": 0,
+            "min_tokens": 200,
+            "reported": "raw",
+        },
+        "results_uri": None,
+    }
+
+
+@pytest.mark.parametrize("endpoint", ["http://user:secret@x:1", "x:8000"])
+def test_the_reference_of_a_replay_is_an_address_without_a_password(endpoint: str) -> None:
+    with pytest.raises(ValueError, match="must") as caught:
+        ScoringSettings(replay_endpoint=endpoint)
+    assert "name the key" in str(caught.value) or "address" in str(caught.value)
+    assert ScoringSettings(replay_endpoint="http://x:8000/v1").replay_endpoint == "http://x:8000"
 
 
 def test_the_pure_defaults_are_the_same_as_the_settings() -> None:

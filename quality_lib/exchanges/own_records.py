@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quality_lib.errors import BadInput
-from quality_lib.exchanges.json_fields import flag, mapping, text, texts
+from quality_lib.exchanges.json_fields import count, flag, mapping, mappings, text, texts
 from quality_lib.exchanges.log_name import LogName
 from quality_lib.exchanges.parse import parse_exchange
 from quality_lib.exchanges.row import BadLine, Dropped, DropReason, Facts, Row
 from quality_lib.exchanges.rows_of_choices import rows_of_choices
 from quality_lib.exchanges.source import Reader, Source, is_probe
+from quality_lib.records import Outcome, Verdict
+
+_STREAM_LEVEL = 3
+_BAD = {Outcome.FAILED.value: Outcome.FAILED, Outcome.SUSPECT.value: Outcome.SUSPECT}
 
 
 def own_records(source: Source) -> Reader:
@@ -51,7 +55,8 @@ def _failed(data: Mapping[str, Any]) -> bool:
     status = data.get("status")
     if isinstance(status, int) and not isinstance(status, bool) and status >= 400:
         return True
-    return text(status) in {"failure", "error"} or bool(data.get("error"))
+    # The server may also break off in the middle of an answer: "raised" holds the error's name.
+    return text(status) in {"failure", "error"} or bool(data.get("error") or data.get("raised"))
 
 
 def _judged(data: Mapping[str, Any], key: str, line: int, request_id: str) -> Iterator[Row]:
@@ -81,7 +86,18 @@ def _facts(data: Mapping[str, Any], key: str) -> Facts:
         status=str(status) if isinstance(status, int | str) else "",
         tags=texts(data.get("tags")),
         first_token_s=float(first) if isinstance(first, float) and streams else None,
+        stream_verdicts=tuple(_stream_verdicts(data)),
+        masked=frozenset(
+            name.split(".")[0] for name in texts(mapping(data.get("masked")).get("fields"))
+        ),
     )
+
+
+def _stream_verdicts(data: Mapping[str, Any]) -> Iterator[Verdict]:
+    for said in mappings(data.get("gates")):
+        outcome, reason = _BAD.get(text(said.get("outcome"))), text(said.get("reason"))
+        if outcome is not None and reason and count(said.get("level")) == _STREAM_LEVEL:
+            yield Verdict(outcome, reason, text(said.get("sentence")))
 
 
 def _instance(key: str) -> str:

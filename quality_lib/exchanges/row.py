@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from quality_lib.exchanges.exchange import Exchange
+from quality_lib.records import Verdict
 
 
 class DropReason(StrEnum):
@@ -52,6 +53,10 @@ class Facts:
     ended_at: str = ""
     first_token_s: float | None = None
     """Seconds from the start to the first token."""
+    stream_verdicts: tuple[Verdict, ...] = ()
+    """What level 3 found wrong while the answer was generated: the log cannot show it again."""
+    masked: frozenset[str] = frozenset()
+    """Parts of the record, ``request`` and ``response``, in which personal data was masked."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from quality_lib import settings as settings_module
-from quality_lib.adapters import model_source
+from quality_lib.adapters import model_source, ports, stack_parts
 from quality_lib.adapters.airflow_client import AirflowClient, TaskState
 from quality_lib.adapters.alert_receiver import AlertReceiver, receiving
 from quality_lib.adapters.bit_flip import BitFlip, flip_bit
@@ -22,6 +22,7 @@ from quality_lib.adapters.engine import EngineSpec, Instance
 from quality_lib.adapters.local_config import (
     ALERT_CONNECTION,
     ENGINE_ARGS,
+    guard_env,
     write_local_config,
 )
 from quality_lib.adapters.local_engine import LocalEngine
@@ -29,6 +30,7 @@ from quality_lib.adapters.local_stack import LocalStack, StackAddresses
 from quality_lib.adapters.weights_files import verify_folder
 from quality_lib.errors import EngineFailed, OutsideFailure, QualityError
 from quality_lib.golden.case import GoldenCase
+from quality_lib.jobs.demo_traffic import ask_as_users, score_traffic
 from quality_lib.snapshots.ports import SERVING
 from quality_lib.wiring import snapshot_store
 
@@ -91,6 +93,8 @@ class Demo:
         # The hourly run of the schedule must not come between the steps of the story.
         self._stack = LocalStack(home, repository, has_schedules=False)
         self._engine = LocalEngine(home / "engine")
+        self._exchange_log = home / "demo" / "exchanges"
+        self._port = 0
         self._instance: Instance | None = None
         self._airflow: AirflowClient
         self.story = Story()
@@ -114,16 +118,23 @@ class Demo:
             step.found = f"{sum(f.stat().st_size for f in model.iterdir()) / 1e6:.0f} MB of weights"
         with self._step("start S3, MLflow, Airflow and vLLM", "all of them healthy") as step:
             self._engine.clean()
+            self._port = ports.free_port()
+            # The guard inside vLLM reads the configuration and ships to S3, so these come first.
+            self.story.addresses = self._stack.up(("s3",), progress=self._say)
+            self._configure()
             instance = self._start()
             self.story.addresses = self._stack.up(
                 progress=self._say, connections={ALERT_CONNECTION: alerts.url}
             )
+            self._configure()
             self._await(instance)
-            self._configure(instance)
             self._airflow = undo.enter_context(self._stack.airflow())
             for dag in ("register_snapshot", "golden_hourly"):
                 self._airflow.wait_for_dag(dag)
             step.found = f"vLLM at {instance.endpoint}"
+        with self._step("users ask; score their answers", "low-quality rate as in health") as step:
+            result = self._score_users(step, "healthy")
+            _expect(result["summary"] == "healthy", result["headline"])
         with self._step("DAG register_snapshot, by hand", "a snapshot with its baseline") as step:
             form = {"service": SERVICE, "force": True, "reason": "the demo's healthy deployment"}
             self._run_dag("register_snapshot", form)
@@ -140,6 +151,9 @@ class Demo:
                 f"bit {flip.bit} of {flip.tensor}[{flip.element}]; /health says 200, "
                 f"a chat request too: {answer[:40]!r}"
             )
+        with self._step("users ask; score their answers", "a high low-quality rate") as step:
+            result = self._score_users(step, "damaged")
+            _expect(result["summary"] == "failed", result["headline"])
         with self._step("DAG golden_hourly, damaged", "failed, changed; an alert") as step:
             result = self._golden(step, expected_state="failed")
             _expect(
@@ -174,8 +188,10 @@ class Demo:
         except OSError as error:
             raise OutsideFailure(f"{self._serving} cannot be written: {error}") from error
 
-    def _start(self, port: int | None = None) -> Instance:
-        spec = EngineSpec(self._serving, SERVICE, args=ENGINE_ARGS, port=port)
+    def _start(self) -> Instance:
+        spec = EngineSpec(
+            self._serving, SERVICE, args=ENGINE_ARGS, env=self._guard_env(), port=self._port
+        )
         self._instance = self._engine.start(spec)
         self._say(f"vllm: starting, log {self._instance.log_path}")
         return self._instance
@@ -190,7 +206,33 @@ class Demo:
             self._engine.stop(self._instance)
             self._instance = None
 
-    def _configure(self, instance: Instance) -> None:
+    def _guard_env(self) -> dict[str, str]:
+        assert self.story.addresses is not None  # noqa: S101 - S3 is started before
+        return guard_env(self._stack.config, SERVICE, self.story.addresses.s3 or "")
+
+    def _score_users(self, step: Step, name: str) -> Mapping[str, Any]:
+        assert self._instance is not None  # noqa: S101 - started in an earlier step
+        traffic = ask_as_users(self._instance)
+        self._say(f"  {traffic.requests} requests answered in {traffic.seconds:.0f} s, no error")
+        out = self._home / "demo" / f"scored-{name}"
+        shutil.rmtree(out, ignore_errors=True)
+        result = score_traffic(
+            traffic,
+            SERVICE,
+            self._exchange_log,
+            out,
+            config=self._stack.config,
+            env=self._guard_env(),
+        )
+        step.found = str(result["headline"])
+        self.story.reports.append({
+            "headline": f"{name}: {result['headline']}",
+            "file": str(result["report"]),
+            "url": str(result["report_url"]),
+        })
+        return result
+
+    def _configure(self) -> None:
         whole = load_cases("builtin:core")
         asked = thinned(whole, self._every)
         cases = self._home / "demo" / "cases.jsonl"
@@ -200,18 +242,20 @@ class Demo:
         write_local_config(
             self._stack.config,
             service=SERVICE,
-            endpoint=instance.endpoint,
-            model=instance.served_name,
+            endpoint=stack_parts.url(self._port),
+            model=SERVICE,
             weights=self._serving,
-            mlflow=self.story.addresses.mlflow or "",
+            # Not there yet when vLLM starts; the guard does not need it.
+            mlflow=self.story.addresses.mlflow or stack_parts.url(0),
             work_dir=self._home / "runs",
             engine_args=ENGINE_ARGS,
             alert_connection=ALERT_CONNECTION,
             cases=cases,
             repeats=2,
+            exchange_log=self._exchange_log,
         )
         self.story.config = self._stack.config
-        self.story.endpoint = instance.endpoint
+        self.story.endpoint = stack_parts.url(self._port)
 
     def _settings(self) -> settings_module.Settings:
         return settings_module.load(self._stack.config)
@@ -258,10 +302,9 @@ class Demo:
 
     def _corrupt(self) -> tuple[BitFlip, str]:
         assert self._instance is not None  # noqa: S101 - started in an earlier step
-        port = int(self._instance.endpoint.rpartition(":")[2])
         self._stop_engine()
         flip = flip_bit(self._serving, *FAULT)
-        instance = self._start(port)
+        instance = self._start()
         self._await(instance)
         body = {
             "model": SERVICE,

@@ -50,6 +50,8 @@ def test_what_the_server_wrote_comes_back() -> None:
         ({"probe": True}, "own_probe"),
         ({"status": 400, "response": None}, "failure"),
         ({"error": {"type": "x", "message": "y"}}, "failure"),
+        ({"raised": "EngineDeadError"}, "failure"),
+        ({"raised": None}, "r-1"),
         ({"response": None, "usage": {}, "status": None}, "no_answer"),
         ({"disconnected": True}, "r-1"),
         ({"disconnected": True, "response": {"text": "Hal"}}, "no_answer"),
@@ -74,3 +76,39 @@ def test_the_short_form_needs_no_id() -> None:
     content = b'{"prompt": "a", "text": "b"}\n{"prompt": "a", "text": "b"}'
     found = scored(read(own_records(Source("chat")), content, "k"))
     assert [row.request_id for row in found] == ["k:1", "k:2"]
+
+
+def gate(**more: Any) -> dict[str, Any]:
+    said = {"gate": "stream", "level": 3, "outcome": "FAILED", "reason": "stream_loop"}
+    return {**said, "sentence": "It loops.", **more}
+
+
+@pytest.mark.parametrize(
+    ("gates", "found"),
+    [
+        ([gate()], [("FAILED", "stream_loop")]),
+        ([gate(outcome="SUSPECT")], [("SUSPECT", "stream_loop")]),
+        ([gate(level=4)], []),  # is judged again
+        ([gate(outcome="UNJUDGED", reason="gate_crashed")], []),
+        ([gate(level="3"), gate(outcome=["FAILED"]), gate(reason=7), "odd", None], []),
+        ("odd", []),
+        (None, []),
+    ],
+)
+def test_what_level_3_found_comes_along(gates: Any, found: list[tuple[str, str]]) -> None:
+    (row,) = scored(rows(record(gates=gates)))
+    assert [(v.outcome.value, v.reason) for v in row.facts.stream_verdicts] == found
+
+
+@pytest.mark.parametrize(
+    ("masked", "parts"),
+    [
+        ({"fields": ["request.messages", "response.text"]}, {"request", "response"}),
+        ({}, set()),
+        (False, set()),
+        ({"fields": "odd"}, set()),
+    ],
+)
+def test_which_parts_were_masked_comes_along(masked: Any, parts: set[str]) -> None:
+    (row,) = scored(rows(record(masked=masked)))
+    assert row.facts.masked == parts

@@ -13,7 +13,13 @@ import pytest
 
 from quality_lib.exchanges.exchange import Answer, Exchange, ToolCall
 from quality_lib.exchanges.row import BadLine, Dropped, DropReason, Facts, Scored
-from quality_lib.exchanges.sampling import Counts, Sampler, SampleResult, allocated
+from quality_lib.exchanges.sampling import (
+    MOST_CHOICES,
+    Counts,
+    Sampler,
+    SampleResult,
+    allocated,
+)
 from quality_lib.exchanges.strata import Length, stratum_of
 
 
@@ -91,10 +97,63 @@ def test_a_request_met_twice_counts_once() -> None:
     assert result.counts.dropped == {DropReason.DUPLICATE: 1}
 
 
-def test_choices_of_a_request_are_no_duplicates() -> None:
+def choices(number: int, count: int, sizes: tuple[int, ...] = (300,)) -> list[Scored]:
+    made = [row(number, sizes[c % len(sizes)]) for c in range(count)]
+    return [
+        replace(one, exchange=replace(one.exchange, id=f"r-{number}#{c}"))
+        for c, one in enumerate(made)
+    ]
+
+
+def test_choices_of_a_request_are_no_duplicates_and_share_one_weight() -> None:
+    result = sample([*choices(1, 2), row(2)])
+    assert [(s.row.exchange.id, s.weight) for s in result.rows] == [
+        ("r-1#0", 0.5), ("r-1#1", 0.5), ("r-2", 1.0),
+    ]  # fmt: skip
+    assert {s.request for s in result.rows[:2]} == {("r-1", "")}
+    assert result.counts.scored == 3
+    assert list(result.counts.strata.values()) == [2]
+
+
+def test_a_request_with_many_choices_weighs_no_more_than_another() -> None:
+    """Choices of another length, choices between those of others, and the same lines once more."""
+    many = choices(0, 64, sizes=(50, 300, 3000))
+    others = [row(i) for i in range(1, 201)]
+    mixed = [one for pair in zip(many, others[:64], strict=True) for one in pair] + others[64:]
+    for rows in (mixed, [*others, *many], [*many, *others]):
+        result = sample(rows, most=300)
+        own = [s for s in result.rows if s.row.request_id == "r-0"]
+        assert len(own) == MOST_CHOICES
+        assert sum(s.weight for s in own) == pytest.approx(1)
+        assert sum(s.weight for s in result.rows) == pytest.approx(201)
+        assert result.counts.scored == 264
+    assert sample([*many, *many]).counts.dropped == {DropReason.DUPLICATE: 64}
+
+
+def test_choices_of_a_request_that_was_not_kept_are_not_met_again() -> None:
+    rows = [one for number in range(400) for one in choices(number, 8, sizes=(300, 3000))]
+    result = sample(rows, most=20)
+    assert len({s.request for s in result.rows}) == 20
+    assert sum(s.weight for s in result.rows) == pytest.approx(400)
+
+
+def test_the_choices_of_a_request_follow_each_other() -> None:
+    """A server that answers many at once writes their lines between each other."""
+    rows = [replace(one, line=2 * c + n) for n in range(2) for c, one in enumerate(choices(n, 3))]
+    assert [s.row.request_id for s in sample(rows).rows] == ["r-0"] * 3 + ["r-1"] * 3
+
+
+def test_one_id_sent_with_many_requests_loses_none_of_them() -> None:
     one = row(1)
-    other = replace(one, exchange=replace(one.exchange, id="r-1#1"))
-    assert len(sample([one, other]).rows) == 2
+    rows = [
+        replace(one, exchange=replace(one.exchange, started_at=f"2026-11-29T19:00:00.{ms:03}Z"))
+        for ms in range(500)
+    ]
+    result = sample(rows, most=1000)
+    assert len(result.rows) == 500
+    assert result.counts.dropped == {}
+    # The same entries again, as from an upload that was repeated.
+    assert sample([*rows, *rows], most=1000).counts.dropped == {DropReason.DUPLICATE: 500}
 
 
 def test_memory_is_bounded_over_many_kinds_and_rows() -> None:
