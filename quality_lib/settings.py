@@ -133,7 +133,9 @@ class ExchangeLogSettings(_Strict):
             return None
         parts = urlsplit(value)
         if parts.scheme != "s3" or not parts.hostname or parts.username or parts.query:
-            raise ValueError("must look like s3://bucket/prefix, without keys; those come from AWS_…")
+            raise ValueError(
+                "must look like s3://bucket/prefix, without keys; those come from AWS_…"
+            )
         return value
 
     @model_validator(mode="after")

@@ -71,10 +71,10 @@ def test_the_promised_defaults_of_scoring() -> None:
         "replay_api_key_env": None,
         "replay_rows": 20,
         "replay": {
-            "mean_difference": 0.05,
-            "token_difference": 0.75,
+            "mean_difference": 0.1,
+            "token_difference": 1.0,
             "impossible_logprob": -15.0,
-            "greedy_margin": 0.75,
+            "greedy_margin": 1.0,
             "max_bad_tokens": 0,
             "min_tokens": 200,
             "reported": "raw",
@@ -200,9 +200,7 @@ def test_a_wrong_exchange_log_is_told(tmp_path: Path, log: str, problem: str) ->
         ("{format: csv}", "own"),
     ],
 )
-def test_logs_that_cannot_be_read_are_told_at_once(
-    tmp_path: Path, logs: str, problem: str
-) -> None:
+def test_logs_that_cannot_be_read_are_told_at_once(tmp_path: Path, logs: str, problem: str) -> None:
     path = tmp_path / "quality.yaml"
     path.write_text(MINIMAL.replace("weights: w", f"weights: w, logs: {logs}"), encoding="utf-8")
     with pytest.raises(BadInput, match=problem) as caught:
@@ -214,10 +212,10 @@ def test_logs_that_cannot_be_read_are_told_at_once(
     ("source", "found"),
     [("logs", "logs"), ("/var/log/x", "/var/log/x"), ("s3://bucket/x", "s3://bucket/x")],
 )
-def test_a_log_folder_starts_at_the_configuration(
-    tmp_path: Path, source: str, found: str
-) -> None:
+def test_a_log_folder_starts_at_the_configuration(tmp_path: Path, source: str, found: str) -> None:
     path = tmp_path / "quality.yaml"
-    path.write_text(MINIMAL.replace("weights: w", f"weights: w, logs: {{source: '{source}'}}"), encoding="utf-8")
+    path.write_text(
+        MINIMAL.replace("weights: w", f"weights: w, logs: {{source: '{source}'}}"), encoding="utf-8"
+    )
     expected = str(tmp_path / found) if found == "logs" else found
     assert load(path).service("chat").log_source == expected

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from quality_lib.errors import BadInput
 from quality_lib.serving.server_tokenizer import ServerTokenizer, server_tokenizer
 
+
 def folder_tokenizer(folder: Path) -> ServerTokenizer:
     """Load a tokenizer; nothing is downloaded and no code of the folder is run.
 

@@ -30,6 +30,8 @@ from quality_lib.settings import LogSettings
 SMALL = 4 * MIB
 """Objects up to this size are fetched ahead, several at once; longer ones are streamed."""
 FETCHERS = 8
+LONGEST_SHIPPING = timedelta(days=7)
+"""However old exchanges may be, no more hours than these are listed, one request each."""
 _UNFINISHED = (OPEN, ".tmp", ".part", ".partial", ".crc", ".md5", ".sha256")
 
 Progress = Callable[[int, int], None]
@@ -146,7 +148,7 @@ def _oldest_name(source: LogSettings) -> timedelta:
     lookback = timedelta(minutes=reading.lookback_minutes)
     if source.format != "own":
         return lookback
-    return max(lookback, timedelta(hours=reading.max_age_hours))
+    return max(lookback, min(timedelta(hours=reading.max_age_hours), LONGEST_SHIPPING))
 
 
 def _layouts(source: LogSettings, service: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ _RUNS = regex.compile(
     r"|(?P<Armenian>\p{Armenian}+)|(?P<Other>[\p{L}--\p{Latin}--\p{Common}--\p{Lm}\p{Mn}--\p{Inherited}]+)",
     regex.VERSION1,
 )
-_BEYOND_LATIN = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u2126\u2c00-\U0010ffff]")
+_BEYOND_LATIN = re.compile(r"[\u0370-\u1dff\u1f00-\u1fff\u2126\u2c00-\U0010ffff]")
 """Where letters other than Latin can stand: the search is many times faster than the runs."""
 _LETTERS = regex.compile(r"\p{L}+")
 

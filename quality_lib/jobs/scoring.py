@@ -54,7 +54,7 @@ from quality_lib.jobs.golden import Clock, Note, utc_now
 from quality_lib.scoring.logged import judged_as_logged
 from quality_lib.scoring.merge import merge
 from quality_lib.scoring.result import SCHEMA, Depth, PartResult, ScorePoint, ScoreResult
-from quality_lib.scoring.tally import Kind, Tallies, score_of
+from quality_lib.scoring.tally import Kind, Score, Tallies, score_of
 from quality_lib.scoring.worst import Worst, shown_row
 from quality_lib.serving.server_tokenizer import ServerTokenizer
 from quality_lib.settings import LogSettings, ServiceSettings, Settings
@@ -232,7 +232,8 @@ def _judged(
     pairs = enumerate(zip(sample.rows, deep.exchanges, strict=True))
     # The choices of a request follow each other, and are one observation together.
     for _, choices in groupby(pairs, key=lambda pair: pair[1][0].request):
-        scores, weight, names = [], 0.0, {}
+        scores: list[Score] = []
+        weight, names = 0.0, dict[Kind, str]()
         for number, (sampled, exchange) in choices:
             facts = sampled.row.facts
             said = judged_as_logged(judge(exchange, gates), facts, deep.verdicts_of(number))

@@ -51,15 +51,16 @@ class ReplayLimits:
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
-    mean_difference: float = 0.05
-    """Mean |log-probability of the server - of the reference|, nats per token, that is still rounding
-    (bf16 moves it by 0.02 in the mean)."""
-    token_difference: float = 0.75
-    """One token disagrees beyond this many nats: three times the largest rounding seen (0.24)."""
+    mean_difference: float = 0.1
+    """Mean |log-probability of the server - of the reference|, nats per token, that is still rounding.
+    Three times what was measured on a healthy bf16 server, answers generated in a batch at
+    temperatures 0 to 1.2 and replayed: 0.035 over 828 tokens."""
+    token_difference: float = 1.0
+    """One token disagrees beyond this many nats: three times the largest difference seen there (0.36)."""
     impossible_logprob: float = -15.0
     """Below this log-probability the reference finds a token impossible. A healthy server samples such
     tokens in less than 1 of 3,000,000 draws each, at temperature 1."""
-    greedy_margin: float = 0.75
+    greedy_margin: float = 1.0
     """A greedy token may lie at most so many nats below the reference's best one: near-ties flip."""
     max_bad_tokens: int = 0
     """So many contradicting tokens of one answer are still taken for chance."""

@@ -70,7 +70,10 @@ def merge(
             is_deep=first.depth is Depth.DEEP,
         ),
         notes=tuple(
-            dict.fromkeys([*_of_duplicates(counts), *(note for part in parts for note in part.notes)])
+            dict.fromkeys([
+                *_of_duplicates(counts),
+                *(note for part in parts for note in part.notes),
+            ])
         ),
         duration_s=round(sum(part.duration_s for part in parts), 1),
         seen=tuple(seen for part in parts for seen in part.seen),

@@ -170,9 +170,7 @@ def hold_against(
                 masked = mask(text) if masked is None else masked
                 piece_shown, context = _shown(text, masked, offset, piece)
                 bad.append(
-                    BadToken(
-                        place, offset, piece_shown, found, round(reference, 4), own, context
-                    )
+                    BadToken(place, offset, piece_shown, found, round(reference, 4), own, context)
                 )
         offset += len(piece)
     return RowReplay(

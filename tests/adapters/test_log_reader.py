@@ -243,6 +243,10 @@ def test_a_day_of_the_guards_own_hours_is_listed_and_of_a_gateway_two(tmp_path: 
         list_window(store, source, WINDOW, service="chat")
         found.append(store.listed)
     assert found == [26, 6]
+    store = Counting(tmp_path)
+    years = LogSettings(reading=ReadLimits(max_age_hours=1e6))
+    list_window(store, years, WINDOW, service="chat")
+    assert store.listed == 7 * 24 + 2
 
 
 def test_what_the_server_has_written_is_found(tmp_path: Path) -> None:

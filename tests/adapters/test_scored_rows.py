@@ -83,7 +83,7 @@ def test_rows_go_to_s3_once_however_often(tmp_path: Path, s3: Any) -> None:
     assert where == "s3://bucket/scores/chat/quick/w"
     found = s3.list_objects_v2(Bucket="bucket")["Contents"]
     assert [item["Key"] for item in found] == ["scores/chat/quick/w/rows-1-of-1.parquet"]
-    with pytest.raises(OutsideFailure, match="does not take the rows: NoSuchBucket$"):
+    with pytest.raises(OutsideFailure, match=r"does not take the rows: NoSuchBucket$"):
         keep_rows(files, "s3://nowhere", ["x"])
 
 
@@ -100,6 +100,6 @@ def test_an_error_of_the_store_is_told_without_its_own_words(
     }.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "rows.parquet").write_bytes(b"x")
-    with pytest.raises(OutsideFailure, match="does not take the rows: [A-Za-z]+$") as told:
+    with pytest.raises(OutsideFailure, match=r"does not take the rows: [A-Za-z]+$") as told:
         keep_rows([tmp_path / "rows.parquet"], "s3://bucket", ["x"])
     assert "hunter2" not in str(told.value)

@@ -39,7 +39,9 @@ def test_one_file_is_one_dag_of_its_name_with_docs_tags_owner_and_a_form(file: P
     assert not dag.catchup
     assert dag.max_active_runs == 1
     assert {task.owner for task in dag.tasks} == {"llm-serving"}
-    assert all(t.execution_timeout for t in dag.tasks if t.task_id not in {"judge", "recorded", "planned"})
+    assert all(
+        t.execution_timeout for t in dag.tasks if t.task_id not in {"judge", "recorded", "planned"}
+    )
     assert "service" in dag.params
     for param in map(dag.params.get_param, dag.params):
         assert param.schema["title"]

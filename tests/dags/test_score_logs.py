@@ -157,7 +157,7 @@ def test_a_crashed_partition_is_a_broken_checker_and_no_verdict(
     })
     ended = run_dag("score_logs")
     assert ended.state == "failed"
-    assert ended.tries["score", "chat 1/2"] == 3
+    assert ended.tries["score", "chat 1/2"] == 2
     assert ended.tasks["merge", "chat"] == "failed"
     assert ended.tasks["judge", "chat"] == "skipped"
     assert ended.tasks["judge", "code"] == "success"

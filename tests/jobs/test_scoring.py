@@ -260,7 +260,7 @@ def choices(number: int, count: int, text: str) -> list[dict[str, Any]]:
 
 
 def test_one_request_with_many_choices_is_one_request(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "log", [*rows(0, 300), *choices(9000, 64, DEAD)])
+    log = write_log(tmp_path / "log", [*rows(0, 300), *choices(7, 64, DEAD)])
     found = scored(settings(tmp_path, log), tmp_path / "out")
     assert found.verdict.summary is Summary.HEALTHY
     assert (found.whole.judged, found.whole.low) == (301, 1)
@@ -269,13 +269,19 @@ def test_one_request_with_many_choices_is_one_request(tmp_path: Path) -> None:
 
 
 def test_one_request_with_many_choices_is_no_sample(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "log", choices(9000, 64, healthy(1)))
+    log = write_log(tmp_path / "log", choices(7, 64, healthy(1)))
     found = scored(settings(tmp_path, log), tmp_path / "out")
     assert found.verdict.reasons[0].reason == "too_few_rows"
     assert found.whole.judged == 1
 
 
-STREAM = {"gate": "stream", "level": 3, "outcome": "FAILED", "reason": "stream_loop", "sentence": "."}
+STREAM = {
+    "gate": "stream",
+    "level": 3,
+    "outcome": "FAILED",
+    "reason": "stream_loop",
+    "sentence": ".",
+}
 
 
 @pytest.mark.parametrize(
@@ -290,11 +296,11 @@ def test_what_level_3_has_found_is_low_quality_though_the_rest_reads_well(
     tmp_path: Path, bad: dict[str, Any], reason: str
 ) -> None:
     lines = rows(0, 120)
-    for line in lines[:40]:
+    for line in lines[:60]:
         line["gates"] = bad.get("gates", line["gates"])
         line["response"]["finish_reason"] = bad.get("finish_reason", "stop")
     found = scored(settings(tmp_path, write_log(tmp_path / "log", lines)), tmp_path / "out")
-    assert found.whole.low == 40
+    assert found.whole.low == 60
     assert found.verdict.summary is Summary.FAILED
     assert found.reasons[0].code == reason
 
@@ -327,9 +333,7 @@ def with_scope(known: Settings) -> Settings:
     chat = known.services["chat"]
     limits = dataclasses.replace(chat.gates.input, scope_examples=("Tell me about a river.",))
     gates = chat.gates.model_copy(update={"input": limits})
-    return known.model_copy(
-        update={"services": {"chat": chat.model_copy(update={"gates": gates})}}
-    )
+    return known.model_copy(update={"services": {"chat": chat.model_copy(update={"gates": gates})}})
 
 
 @pytest.mark.parametrize("depth", Depth)

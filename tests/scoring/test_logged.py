@@ -39,9 +39,7 @@ FORMAT = Exchange(
 CALL = Exchange(
     prompt="Write to Jo.",
     tools=({"type": "function", "function": {"name": "send", "parameters": MAIL}},),
-    answer=Answer(
-        None, (ToolCall("send", '{"mail": "[email]"}'),), finish_reason="tool_calls"
-    ),
+    answer=Answer(None, (ToolCall("send", '{"mail": "[email]"}'),), finish_reason="tool_calls"),
 )
 
 

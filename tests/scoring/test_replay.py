@@ -52,8 +52,8 @@ def contradictions(own: Exchange, said: Replayed, limits: ReplayLimits = LIMITS)
 @pytest.mark.parametrize(
     ("reported", "found", "expected"),
     [
-        # rounding as it was measured: 0.05 alone, up to 0.24 in a batch
-        ([-0.5, -1.0, -2.0, -0.1], [-0.45, -1.24, -1.8, -0.1], []),
+        # rounding as it was measured: 0.05 alone, up to 0.36 in a batch
+        ([-0.5, -1.0, -2.0, -0.1], [-0.45, -1.36, -1.7, -0.1], []),
         ([-0.5, -1.0, -2.0, -0.1], [-0.5, -1.0, -4.0, -0.1], ["logprob_disagrees"]),
         ([-0.5, -1.0, -2.0, -0.1], [-0.5, -1.0, -18.0, -0.1], ["impossible_token"]),
         # a rare draw that the server itself reported as rare
@@ -75,9 +75,9 @@ def test_a_token_is_contradicted_beyond_rounding_only(
     ("temperature", "best", "expected"),
     [
         (0, -0.1, []),  # a near-tie: 0.4 below the best
-        (0, 0.5, ["not_greedy"]),
-        (0.7, 0.5, []),  # sampling may take any
-        (None, 0.5, []),  # the server's default is not known
+        (0, 0.6, ["not_greedy"]),
+        (0.7, 0.6, []),  # sampling may take any
+        (None, 0.6, []),  # the server's default is not known
     ],
 )
 def test_a_greedy_token_is_the_best_one_or_nearly(
@@ -182,8 +182,8 @@ def total(*rows: RowReplay) -> ReplayTotals:
         (total(*[row()] * 4), "no", "PASSED", "replay_agrees"),
         (total(*[row()] * 9, row(bad=3)), "unknown", "SUSPECT", "replay_contradicts_once"),
         (total(*[row()] * 9, row(bad=1), row(bad=2)), "yes", "FAILED", "replay_contradicts"),
-        (total(*[row(difference=0.06)] * 4), "yes", "FAILED", "replay_logprobs_moved"),
-        (total(*[row(difference=0.049)] * 4), "no", "PASSED", "replay_agrees"),
+        (total(*[row(difference=0.11)] * 4), "yes", "FAILED", "replay_logprobs_moved"),
+        (total(*[row(difference=0.099)] * 4), "no", "PASSED", "replay_agrees"),
     ],
 )
 def test_the_verdict_of_a_replay(

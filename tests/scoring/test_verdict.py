@@ -190,7 +190,11 @@ def test_every_reason_speaks_in_a_sentence() -> None:
 
 @pytest.mark.parametrize(
     ("gone", "summary", "reason"),
-    [(0, "healthy", "quality_good"), (1, "healthy", "quality_good"), (2, "inconclusive", "objects_gone")],
+    [
+        (0, "healthy", "quality_good"),
+        (1, "healthy", "quality_good"),
+        (2, "inconclusive", "objects_gone"),
+    ],
 )
 def test_objects_that_vanished_are_answers_nobody_has_seen(
     gone: int, summary: str, reason: str
