@@ -20,7 +20,11 @@ from quality_lib.gates.lazy import lazy
 from quality_lib.gates.wishes import Wishes
 from quality_lib.gates.word_kind import kinds_of
 
-CUT_REASONS = frozenset({"length", "max_tokens", "MAX_TOKENS", "abort", "cancelled", "repetition"})
+CUT_REASONS = frozenset({
+    *("length", "max_tokens", "MAX_TOKENS"),
+    *("abort", "cancelled"),
+    *("repetition", "quality_stop"),
+})
 """Finish reasons of an answer that did not end by itself."""
 _STRUCTURED = re.compile(r"\s*(?:[\[{]\s*[\"\[{\d\]}tfn-]|<[!?/a-zA-Z])")
 
