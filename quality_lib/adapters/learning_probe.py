@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from quality_lib.adapters.vllm_http import PROBE_HEADER
 from quality_lib.errors import OutsideFailure
 from quality_lib.gates.learn import HealthyAnswer
 from quality_lib.golden.case import GoldenCase
@@ -40,7 +41,7 @@ def ask_for_learning(
         OutsideFailure: too many of them failed.
     """
     asked = list(cases)
-    headers = {"x-quality-probe": "learning"}
+    headers = dict(PROBE_HEADER)
     if api_key:
         headers["Authorization"] = f"Bearer {api_key}"
     answers: list[HealthyAnswer] = []

@@ -27,6 +27,7 @@ from quality_lib.adapters.engine import EngineSpec, Instance, Stopped
 from quality_lib.adapters.instance_records import InstanceRecords, Record
 from quality_lib.adapters.processes import ProcessId
 from quality_lib.adapters.vllm_command import server_env, vllm_command
+from quality_lib.adapters.vllm_http import PROBE_HEADER
 from quality_lib.errors import BadInput, EngineFailed, OutsideFailure
 from quality_lib.serving.arguments import mask_secrets
 
@@ -131,10 +132,13 @@ class LocalEngine:
             try:
                 chat = client.post(
                     "/v1/chat/completions",
+                    headers=PROBE_HEADER,
                     json={**hello, "messages": [{"role": "user", "content": "Say hello."}]},
                 )
                 scored = client.post(
-                    "/v1/completions", json={**hello, "prompt": "Hello", "prompt_logprobs": 0}
+                    "/v1/completions",
+                    headers=PROBE_HEADER,
+                    json={**hello, "prompt": "Hello", "prompt_logprobs": 0},
                 )
             except httpx.HTTPError as error:
                 problem = f"did not answer its first request ({error!r})"

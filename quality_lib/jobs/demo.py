@@ -27,6 +27,7 @@ from quality_lib.adapters.local_config import (
 )
 from quality_lib.adapters.local_engine import LocalEngine
 from quality_lib.adapters.local_stack import LocalStack, StackAddresses
+from quality_lib.adapters.vllm_http import PROBE_HEADER
 from quality_lib.adapters.weights_files import verify_folder
 from quality_lib.errors import EngineFailed, OutsideFailure, QualityError
 from quality_lib.golden.case import GoldenCase
@@ -313,7 +314,12 @@ class Demo:
         }
         try:
             health = httpx.get(f"{instance.endpoint}/health", timeout=10)
-            chat = httpx.post(f"{instance.endpoint}/v1/chat/completions", json=body, timeout=120)
+            chat = httpx.post(
+                f"{instance.endpoint}/v1/chat/completions",
+                json=body,
+                headers=PROBE_HEADER,
+                timeout=120,
+            )
         except httpx.HTTPError as error:
             raise EngineFailed(f"{instance.endpoint} does not answer: {error}") from error
         if (health.status_code, chat.status_code) != (200, 200):

@@ -58,7 +58,7 @@ def test_every_case_is_asked_once_hot_and_long() -> None:
     assert [a.prompt for a in answers] == [c.id for c in CASES]
     request, body = server.asked[0]
     assert request.headers["authorization"] == "Bearer k"
-    assert request.headers["x-quality-probe"] == "learning"
+    assert request.headers["x-quality-probe"] == "1"
     assert request.headers["x-quality-id"] == body["vllm_xargs"]["quality_id"]
     assert body["vllm_xargs"]["quality_correct"] == "off"
     assert (body["temperature"], body["max_tokens"], body["logprobs"]) == (1.0, TOKENS, True)

@@ -14,7 +14,7 @@ from quality_lib.serving.entropy_layout import request_key
 from quality_lib.serving.entropy_reader import EntropyReader
 from quality_lib.serving.entropy_writer import EntropyWriter
 
-PROBE = [(b"x-quality-probe", b"learning"), (b"x-quality-id", b"me")]
+PROBE = [(b"x-quality-probe", b"1"), (b"x-quality-id", b"me")]
 
 
 def run(
