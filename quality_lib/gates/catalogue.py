@@ -8,7 +8,10 @@ from typing import Protocol
 
 from quality_lib.gates.bounds import LearnedBounds
 from quality_lib.gates.gate import Gate, Level, Reason
+from quality_lib.gates.input_accounting import TokenizerFacts
 from quality_lib.gates.input_limits import InputLimits
+from quality_lib.gates.input_scope import Similarity
+from quality_lib.gates.input_size import CountTokens
 from quality_lib.gates.level_input import input_gates
 from quality_lib.gates.level_output import model_gates, output_gates
 from quality_lib.gates.level_parameters import parameter_gates
@@ -55,12 +58,23 @@ class Entry:
 
 
 def gates_of(
-    config: GateConfig, bounds: LearnedBounds, levels: Collection[Level] = WITHOUT_A_MODEL
+    config: GateConfig,
+    bounds: LearnedBounds,
+    levels: Collection[int] = WITHOUT_A_MODEL,
+    *,
+    count_tokens: CountTokens | None = None,
+    facts: TokenizerFacts | None = None,
+    similarity: Similarity | None = None,
 ) -> tuple[Gate, ...]:
-    """Make the gates of the levels that need no model, without those that are switched off."""
+    """Make the gates of the levels, without those that are switched off.
+
+    What level 1 may ask besides (token counts, the tokenizer's facts, similarity) is passed on to it.
+    """
     gates: list[Gate] = []
     if Level.INPUT in levels:
-        gates += input_gates(config.input)
+        gates += input_gates(
+            config.input, count_tokens=count_tokens, facts=facts, similarity=similarity
+        )
     if Level.PARAMETERS in levels:
         gates += parameter_gates(config.parameters)
     if Level.STREAM in levels:

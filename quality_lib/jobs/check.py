@@ -9,18 +9,16 @@ from quality_lib.adapters.exchange_files import BadLine
 from quality_lib.errors import EXIT_BAD_INPUT, EXIT_BAD_QUALITY, EXIT_GOOD, EXIT_INCONCLUSIVE
 from quality_lib.exchanges.exchange import Exchange
 from quality_lib.gates.bounds import LearnedBounds
+from quality_lib.gates.catalogue import WITHOUT_A_MODEL, gates_of
 from quality_lib.gates.gate import Gate, GateVerdict, Judgement, Level, judge
 from quality_lib.gates.input_accounting import TokenizerFacts
 from quality_lib.gates.input_cleaning import cleaned_prompt
 from quality_lib.gates.input_scope import Similarity
 from quality_lib.gates.input_size import CountTokens
-from quality_lib.gates.level_input import input_gates
-from quality_lib.gates.level_output import output_gates
-from quality_lib.gates.level_parameters import parameter_gates
 from quality_lib.records import Outcome, Verdict
 from quality_lib.settings import GateSettings
 
-LEVELS = (Level.INPUT, Level.PARAMETERS, Level.OUTPUT)
+LEVELS = WITHOUT_A_MODEL
 """Level 3 needs the stream; it is judged inside the server."""
 BAD_LINE = "bad_line"
 
@@ -109,20 +107,19 @@ def check_gates(
     similarity: Similarity | None = None,
 ) -> CheckGates:
     """Return the gates of a service; ``names`` empty: all that are not switched off."""
-
-    def chosen(gates: Iterable[Gate]) -> tuple[Gate, ...]:
-        return tuple(
-            gate
-            for gate in gates
-            if gate.level in levels and gate.name not in settings.disabled and (not names or gate.name in names)
-        )  # fmt: skip
-
-    first = input_gates(
-        settings.input, count_tokens=count_tokens, facts=facts, similarity=similarity
+    made = gates_of(
+        settings,
+        bounds or LearnedBounds(),
+        [level for level in LEVELS if level in levels],
+        count_tokens=count_tokens,
+        facts=facts,
+        similarity=similarity,
     )
-    request = (*first, *parameter_gates(settings.parameters))
-    answer = output_gates(settings.output, bounds or LearnedBounds())
-    return CheckGates(chosen(request), chosen(answer))
+    chosen = [gate for gate in made if not names or gate.name in names]
+    return CheckGates(
+        tuple(gate for gate in chosen if gate.level is not Level.OUTPUT),
+        tuple(gate for gate in chosen if gate.level is Level.OUTPUT),
+    )
 
 
 def check(records: Iterable[Exchange | BadLine], gates: CheckGates) -> Iterator[Checked]:

@@ -14,10 +14,8 @@ from quality_lib.errors import BadInput
 from quality_lib.exchanges.exchange import Exchange
 from quality_lib.exchanges.masking import mask_text
 from quality_lib.gates.bounds import LearnedBounds
-from quality_lib.gates.gate import Gate
-from quality_lib.gates.level_input import input_gates
-from quality_lib.gates.level_output import output_gates
-from quality_lib.gates.level_parameters import parameter_gates
+from quality_lib.gates.catalogue import gates_of
+from quality_lib.gates.gate import Level
 from quality_lib.gates.level_stream import GATE as STREAM_GATE
 from quality_lib.gates.level_stream import StreamMonitor
 from quality_lib.gates.parameter_finding import context_of
@@ -123,9 +121,7 @@ def make_parts(
     """Put the parts of one service together."""
     gates, limits = setup.gates, GuardLimits()
     enforces = gates.reaction == "enforce"
-    level_1 = _on(
-        gates, input_gates(gates.input, count_tokens=tokenizer.count, facts=tokenizer.facts)
-    )
+    made = gates_of(gates, setup.bounds, count_tokens=tokenizer.count, facts=tokenizer.facts)
     watches = STREAM_GATE not in gates.disabled
     reacts = enforces and watches and gates.stream.reaction != "observe"
     return GuardParts(
@@ -133,8 +129,10 @@ def make_parts(
         snapshot_id=setup.snapshot_id,
         limits=limits,
         admitter=Admitter(
-            input_gates=tuple(g for g in level_1 if g.name not in AFTERWARDS),
-            parameter_gates=_on(gates, parameter_gates(gates.parameters)),
+            input_gates=tuple(
+                g for g in made if g.level is Level.INPUT and g.name not in AFTERWARDS
+            ),
+            parameter_gates=tuple(g for g in made if g.level is Level.PARAMETERS),
             counters=counters,
             clock=time.monotonic,
             adjust=lambda exchange: _adjusted(exchange, gates),
@@ -142,10 +140,7 @@ def make_parts(
             mode=gates.parameters.mode,
             budget_s=limits.gate_budget_s,
         ),
-        finished_gates=(
-            *(g for g in level_1 if g.name in AFTERWARDS),
-            *_on(gates, output_gates(gates.output, setup.bounds)),
-        ),
+        finished_gates=tuple(g for g in made if g.level is Level.OUTPUT or g.name in AFTERWARDS),
         monitor=_monitors(gates, setup.bounds, tokenizer.suspicious) if watches else None,
         stops=reacts and gates.stream.reaction == "stop",
         engine_fields=(with_repetition_detection({}, gates.stream, features) if reacts else {}),
@@ -186,10 +181,6 @@ def _service(env: Mapping[str, str]) -> tuple[str, GateSettings]:
             )
         name = next(iter(config.services))
     return name, config.service(name).gates
-
-
-def _on(gates: GateSettings, made: tuple[Gate, ...]) -> tuple[Gate, ...]:
-    return tuple(gate for gate in made if gate.name not in gates.disabled)
 
 
 def _adjusted(exchange: Exchange, gates: GateSettings) -> Adjusted:
