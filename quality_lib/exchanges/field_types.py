@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from quality_lib.exchanges.json_fields import LARGEST_COUNT
+
 
 class WrongField(Exception):
     """A field whose value cannot be used; the reader of the record adds file and line."""
@@ -61,7 +63,7 @@ def counted(value: Any, field: str) -> int | None:
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_COUNT:
         return value
     raise WrongField(
         field,
@@ -87,7 +89,7 @@ def numbers(value: Any, field: str) -> tuple[float, ...] | None:
         return None
     if isinstance(value, list | tuple):
         found = [v for v in value if v is not None]
-        if all(type(v) is float or type(v) is int for v in found):
+        if all(type(v) is float or (type(v) is int and abs(v) <= LARGEST_COUNT) for v in found):
             return tuple(float(v) for v in found)
     raise WrongField(
         field, "must be a list of numbers", "write one number per token, or leave it out"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 _MILLISECONDS = 1e11
 """Seconds reach this in the year 5138: a greater number counts milliseconds."""
 _MICROSECONDS = 1e14
+LARGEST_COUNT = 2**53
+"""Up to here a float holds every whole number; more tokens than that were never counted."""
 
 
 def text(value: Any) -> str:
@@ -34,10 +35,10 @@ def texts(value: Any) -> tuple[str, ...]:
 
 
 def count(value: Any) -> int | None:
-    """Return a whole number that is not negative, or None."""
+    """Return a whole number from 0 to ``LARGEST_COUNT``, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if value >= 0 and math.isfinite(value) and int(value) == value else None
+    return int(value) if 0 <= value <= LARGEST_COUNT and int(value) == value else None
 
 
 def flag(value: Any) -> bool | None:

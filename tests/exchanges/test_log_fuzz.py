@@ -110,6 +110,25 @@ def test_real_entries_with_something_else_inside(name: str, draw: st.DataObject)
     check(list(rows_of([json.dumps(data).encode()], "k", READERS[name])))
 
 
+def swollen(data: Any, number: float) -> Any:
+    """The same entry with another number wherever it has one."""
+    if isinstance(data, dict):
+        return {key: swollen(value, number) for key, value in data.items()}
+    if isinstance(data, list):
+        return [swollen(value, number) for value in data]
+    return number if isinstance(data, int | float) and not isinstance(data, bool) else data
+
+
+@pytest.mark.parametrize("number", [10**311, -(10**311), 1e308, float("inf"), float("nan")])
+@pytest.mark.parametrize("name", READERS)
+def test_numbers_that_no_float_holds(name: str, number: float) -> None:
+    """JSON knows no largest number."""
+    entry = {"usage": {"completion_tokens": 1, "prompt_tokens": 1}, "completion_tokens": 1, "params": {"seed": 1}}  # fmt: skip
+    for data in [*LIKELY, entry]:
+        written = json.dumps(swollen(data, number)).encode()
+        check(list(rows_of([written], "k", READERS[name])))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     outputs=st.lists(OBJECTS, max_size=4),
