@@ -337,30 +337,24 @@ def test_a_stream_of_vllm_in_flight_finishes(model_folder: Path, tmp_path: Path)
         "stream_options": {"include_usage": True},
     }
     lines: list[str] = []
+    has_begun = threading.Event()
 
     def read() -> None:
         url = f"{instance.endpoint}/v1/completions"
         with httpx.stream("POST", url, json=request, timeout=200) as answer:
-            lines.extend(line for line in answer.iter_lines() if line)
+            for line in filter(None, answer.iter_lines()):
+                lines.append(line)
+                has_begun.set()
 
     try:
         engine.wait_healthy(instance, 600)
         engine.warm_up(instance)
         reader = threading.Thread(target=read)
         reader.start()
-        while not _is_generating(instance):
-            time.sleep(0.05)
+        assert has_begun.wait(200)
     finally:
         stopped = engine.stop(instance)
     reader.join()
     assert stopped.forced == ()
     assert lines[-1] == "data: [DONE]"
     assert json.loads(lines[-2].removeprefix("data: "))["usage"]["completion_tokens"] == 120
-
-
-def _is_generating(instance: Instance) -> bool:
-    metrics = httpx.get(f"{instance.endpoint}/metrics", timeout=10).text
-    return any(
-        line.startswith("vllm:num_requests_running") and float(line.split()[-1]) > 0
-        for line in metrics.splitlines()
-    )

@@ -82,6 +82,6 @@ def test_texts_with_nothing_in_common_share_nothing() -> None:
     ],
 )
 def test_loops_cost_bounded_time(before: str, after: str) -> None:
-    start = time.process_time()
+    start = time.thread_time()
     side_by_side(before, after)
-    assert time.process_time() - start < 2
+    assert time.thread_time() - start < 2

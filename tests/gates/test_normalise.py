@@ -159,6 +159,6 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_no_text_takes_long(text: str) -> None:
     """A request is cleaned where others wait; the limit is far above what linear work needs."""
-    started = time.process_time()
+    started = time.thread_time()  # other tests' threads may still be busy
     normalise(text)
-    assert time.process_time() - started < 2
+    assert time.thread_time() - started < 2
