@@ -5,7 +5,9 @@ Precedence: a service's own ``thresholds`` over the file's ``defaults``, over th
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -29,6 +31,8 @@ from quality_lib.gates.input_limits import InputLimits
 from quality_lib.gates.output_limits import OutputLimits
 from quality_lib.gates.parameter_bounds import ParameterBounds
 from quality_lib.gates.stream_limits import StreamLimits
+from quality_lib.rollout.engine_limits import EngineLimits
+from quality_lib.rollout.limits import Mode, Strategy, TriggerLimits
 from quality_lib.scoring.limits import ReplayLimits, ScoreLimits
 
 CONFIG_ENV = "QUALITY_CONFIG"
@@ -161,6 +165,18 @@ class GateSettings(_Strict):
     output: OutputLimits = OutputLimits()
     log: ExchangeLogSettings = ExchangeLogSettings()
 
+    @field_validator("disabled")
+    @classmethod
+    def _are_gates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            return value
+        from quality_lib.gates.catalogue import unknown_names  # all gates: most readers need none
+
+        unknown = unknown_names(value)
+        if unknown:
+            raise ValueError(f"there is no gate {unknown[0]!r}; docs/gates.md lists their names")
+        return value
+
 
 class LogSettings(_Strict):
     """Where the service's production traffic is logged, and how that log is read; ``docs/logs.md``."""
@@ -237,6 +253,151 @@ class ScoringSettings(_Strict):
         return value if value is None else _address(value)
 
 
+class RollbackSettings(_Strict):
+    """When and how the service is taken back to a healthy snapshot; ``docs/rollback-decision.md``."""
+
+    mode: Mode = "approve-first"
+    """``auto`` asks nobody; ``approve-first`` before anything starts; ``approve-last`` after the
+    target was validated, before traffic moves; ``alert-only`` never starts a rollback."""
+    strategy: Strategy = "surge"
+    """``surge``: new instance beside the old; ``rolling``: replica by replica; ``in-place``: stop the
+    old, start the new, with an outage (requirement R10)."""
+    step_percent: Literal[25, 50, 100] = 25
+    """Traffic moves in steps of this size (requirement R5)."""
+    soak_s: float = Field(default=60.0, ge=0, le=86_400)
+    """How long each step is watched before the next."""
+    approval_timeout_minutes: float = Field(default=30.0, gt=0, le=10_080)
+    """Without an answer for so long, nothing is done and a person is told."""
+    cool_down_minutes: float = Field(default=60.0, ge=0, le=10_080)
+    """After the end of an incident no other rollback starts for so long."""
+    daily_limit: int = Field(default=3, ge=1, le=100)
+    """Rollbacks within 24 hours."""
+    staging: Literal["instance", "skip"] = "instance"
+    """``instance``: the target is validated on an instance of its own first (requirement R4);
+    ``skip``: not, by explicit choice, where there is no hardware for it."""
+    min_capacity: int = Field(default=1, ge=1, le=10_000)
+    """Replicas that must serve at every moment, except in-place."""
+    keep_retired_minutes: float = Field(default=30.0, ge=0, le=10_080)
+    """The retired instance is kept, out of traffic, for so long."""
+    core_cases: int = Field(default=10, ge=1, le=1000)
+    """Golden cases that the new production instance must pass before it gets traffic."""
+    start_timeout_s: float = Field(default=900.0, gt=0)
+    """An instance that is not ready by then has failed to start."""
+    drain_timeout_s: float = Field(default=600.0, ge=0)
+    """Requests in flight on the old instance may take so long to finish."""
+    core_dump: bool = False
+    """Whether the memory of the retired server is kept as evidence; as large as the server."""
+    triggers: TriggerLimits = TriggerLimits()
+
+
+class SignalSettings(_Strict):
+    """What is read of the service's engines (condition C); ``docs/engine-signals.md``."""
+
+    log: Path | None = None
+    """The engine's log; null: that of an instance which this product started, else none."""
+    dcgm: str | None = None
+    """Address of DCGM's exporter, ``http://host:9400/metrics``; null: NVML, when the engine runs on this
+    machine."""
+    dcgm_only: str = ""
+    """Regular expression over the labels of the exporter's lines, where it tells of other GPUs too."""
+    live_weights: bool = True
+    """Whether the weights in memory are read and compared with those after loading (G6.2)."""
+    live_weights_every_minutes: float = Field(default=10.0, ge=0, le=1440)
+    limits: EngineLimits = EngineLimits()
+
+    @field_validator("dcgm")
+    @classmethod
+    def _is_an_exporter(cls, value: str | None) -> str | None:
+        return value if value is None else _address(value)
+
+    @field_validator("dcgm_only")
+    @classmethod
+    def _is_an_expression(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"is no regular expression: {error}") from error
+        return value
+
+
+class RouteSettings(_Strict):
+    """The proxy in front of the service; ``docs/route.md`` tells how."""
+
+    kind: Literal["none", "nginx"] = "none"
+    """``none``: nothing splits the service's traffic, so it cannot be moved."""
+    listen: str | None = None
+    """``host:port`` of an nginx that this product runs itself; null: your own nginx, which includes the
+    written files."""
+    folder: Path | None = None
+    """Where the configuration and the logs of the route lie; null: below ``$QUALITY_HOME/route``."""
+    binary: Path | None = None
+    """The nginx program; null: the packaged one, else the ``nginx`` of the search path."""
+    check_command: tuple[str, ...] = ("nginx", "-t")
+    """Checks the whole configuration of your own nginx."""
+    reload_command: tuple[str, ...] = ("nginx", "-s", "reload")
+    """Makes your own nginx take it over."""
+    pid_file: Path | None = None
+    """Of your own nginx, where it runs on this machine: its connections tell what is in flight."""
+    status_url: str | None = None
+    """Base address that the route is asked at, when it is not the service's endpoint."""
+    trusted: tuple[str, ...] = ("127.0.0.1", "::1")
+    """Addresses and networks that may choose an instance by header and read the route's state."""
+    workers: int = Field(default=2, ge=1, le=64)
+    """Worker processes of an nginx that this product runs."""
+    connect_timeout_s: int = Field(default=5, ge=1, le=60)
+    read_timeout_s: int = Field(default=3600, ge=1)
+    """How long an instance may be silent: until the first token of a request that waits in its queue."""
+    finish_timeout_s: int = Field(default=3600, ge=1)
+    """How long answers in flight may go on after a change of the weights."""
+    keep_clients: bool = False
+    """Whether clients keep their connections between requests. Off, a change of the weights can lose no
+    request; on, each saves a handshake, and one that is sent at the very end of another is lost."""
+    keep_idle_s: int = Field(default=3, ge=0, le=60)
+    """After a change of the weights a client's idle connection is kept so long, because the client may
+    be about to send a request on it; the change is complete when these are used or closed."""
+    body_limit_mb: int = Field(default=64, ge=1)
+    apply_timeout_s: float = Field(default=30.0, gt=0)
+    """How long the proxy may take until it works by a new table."""
+
+    @field_validator("listen")
+    @classmethod
+    def _is_host_and_port(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        host, _, port = value.rpartition(":")
+        if not (re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", host) and port.isdigit()):
+            raise ValueError("must look like 127.0.0.1:8080")
+        return value
+
+    @field_validator("trusted")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            if ipaddress.ip_network(one).version == 6 and "%" in one:
+                raise ValueError("must be an address or a network, without a zone")
+        return value
+
+    @field_validator("status_url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        return value if value is None else _address(value)
+
+
+class EvidenceSettings(_Strict):
+    """What is kept of an instance before it is stopped; ``docs/post-mortem.md``."""
+
+    ship_to: str | None = None
+    """``s3://bucket/prefix`` or a folder that archives go to; null: beside the incident in MLflow."""
+    part_timeout_s: float = Field(default=30.0, gt=0, le=3600)
+    """Each part may take so long; a part that takes longer is left out and told."""
+    hash_timeout_s: float = Field(default=1800.0, gt=0)
+    """Hashing the weights on disk may take so long."""
+    log_mb: int = Field(default=16, ge=1, le=1024)
+    """The end of the engine's log."""
+    exchanges: int = Field(default=200, ge=0, le=100_000)
+    """The last recorded exchanges, masked."""
+
+
 class ServiceSettings(_Strict):
     """One named vLLM deployment."""
 
@@ -255,8 +416,15 @@ class ServiceSettings(_Strict):
     gates: GateSettings = GateSettings()
     logs: LogSettings = LogSettings()
     scoring: ScoringSettings = ScoringSettings()
+    route: RouteSettings = RouteSettings()
+    rollback: RollbackSettings = RollbackSettings()
+    signals: SignalSettings = SignalSettings()
+    evidence: EvidenceSettings = EvidenceSettings()
     stable_hours: float = Field(default=24.0, ge=0, le=720)
     """How long every gate must be green before the deployment is registered by itself (D3)."""
+    stale_minutes: float = Field(default=150.0, gt=0, le=10_080)
+    """Without a stored golden run for so long an alert tells that nobody is looking: two hourly runs
+    and a half."""
 
     @field_validator("endpoint")
     @classmethod
@@ -278,11 +446,29 @@ class StoreSettings(_Strict):
     """Run folders; one golden run is a few hundred kilobytes."""
 
 
+class RetentionSettings(_Strict):
+    """What ``quality prune`` keeps, of every service; ``docs/prune.md`` tells what is never removed."""
+
+    keep_healthy: int = Field(default=5, ge=1, le=1000)
+    """The newest healthy snapshots."""
+    snapshot_days: float = Field(default=30.0, ge=0)
+    """Other snapshots, and healthy ones beyond that number, are kept so long."""
+    evidence_days: float = Field(default=180.0, ge=0)
+    """Evidence of closed incidents. The incidents themselves and their post-mortems stay."""
+    run_days: float = Field(default=14.0, ge=1)
+    """Run folders in ``stores.work_dir``, and journals of closed incidents there."""
+    log_days: float | None = Field(default=None, ge=1)
+    """Exchange logs where they are shipped to (``gates.log.ship_to``); null: left to the bucket's own
+    rules."""
+
+
 class AlertSettings(_Strict):
     """Where alerts go besides the task log."""
 
     http_conn_id: str | None = None
     """Airflow connection of a receiver that takes one JSON object by POST; none: log only."""
+    slack_conn_id: str | None = None
+    """Airflow connection of a Slack incoming webhook; none: nothing goes to Slack."""
 
 
 class Settings(_Strict):
@@ -291,6 +477,7 @@ class Settings(_Strict):
     services: Mapping[str, ServiceSettings] = Field(min_length=1)
     stores: StoreSettings = StoreSettings()
     alerts: AlertSettings = AlertSettings()
+    retention: RetentionSettings = RetentionSettings()
     embedding_model: str = "builtin:all-MiniLM-L6-v2"
     """A sentence-transformers folder, or the packaged all-MiniLM-L6-v2."""
 
@@ -377,6 +564,16 @@ def _anchored(settings: Settings, root: Path) -> Settings:
                     update={"cases": str(root / Path(service.golden.cases).expanduser())}
                 ),
                 "gates": _anchored_gates(service.gates, root),
+                "evidence": service.evidence.model_copy(
+                    update={"ship_to": _place(service.evidence.ship_to, root)}
+                ),
+                "route": service.route.model_copy(
+                    update={
+                        name: root / path.expanduser()
+                        for name in ("folder", "binary", "pid_file")
+                        if (path := getattr(service.route, name)) is not None
+                    }
+                ),
             }
         )
         for name, service in settings.services.items()

@@ -26,7 +26,7 @@ def schema() -> Any:
 
 def uncommented() -> str:
     """Return the example with every commented-out setting switched on."""
-    setting = re.compile(r"^( *)# ( *[a-z0-9_]+:( \S+| [{\[].*[}\]])?)$")
+    setting = re.compile(r"^( *)# ( *[a-z0-9_]+:( \S+| \x22.*\x22| [{\[].*[}\]])?)$")
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
     shown = (setting.sub(r"\1\2", line) for line in lines)
     return "\n".join(line for line in shown if not line.lstrip().startswith("#")) + "\n"

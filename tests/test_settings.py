@@ -10,9 +10,16 @@ from quality_lib.errors import BadInput
 from quality_lib.golden.comparison import Limits
 from quality_lib.golden.verdict import Floors
 from quality_lib.settings import (
+    AlertSettings,
     EngineSettings,
+    EvidenceSettings,
     GoldenSettings,
+    RetentionSettings,
+    RollbackSettings,
+    RouteSettings,
     ScoringSettings,
+    ServiceSettings,
+    SignalSettings,
     Thresholds,
     config_path,
     home,
@@ -44,6 +51,47 @@ def test_the_promised_defaults() -> None:
         "request_timeout_s": 120.0,
     }
     assert EngineSettings().model_dump() == {"kind": "external", "args": ()}
+    assert AlertSettings().model_dump() == {"http_conn_id": None, "slack_conn_id": None}
+    assert ServiceSettings.model_fields["stale_minutes"].default == 150.0
+
+
+def test_the_promised_defaults_of_the_route() -> None:
+    assert RouteSettings().model_dump() == {
+        "kind": "none",
+        "listen": None,
+        "folder": None,
+        "binary": None,
+        "check_command": ("nginx", "-t"),
+        "reload_command": ("nginx", "-s", "reload"),
+        "pid_file": None,
+        "status_url": None,
+        "trusted": ("127.0.0.1", "::1"),
+        "workers": 2,
+        "connect_timeout_s": 5,
+        "read_timeout_s": 3600,
+        "finish_timeout_s": 3600,
+        "keep_clients": False,
+        "keep_idle_s": 3,
+        "body_limit_mb": 64,
+        "apply_timeout_s": 30.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"listen": "8080"}, "must look like"),
+        ({"listen": "127.0.0.1:80;"}, "must look like"),
+        ({"listen": "a b:80"}, "must look like"),
+        ({"trusted": ["10.0.0.0/8; }"]}, "does not appear"),
+        ({"trusted": ["fe80::1%x"]}, "zone"),
+        ({"status_url": "127.0.0.1"}, "must be an address"),
+        ({"kind": "haproxy"}, "nginx"),
+    ],
+)
+def test_a_wrong_route_is_refused(wrong: dict[str, object], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        RouteSettings.model_validate(wrong)
 
 
 def test_the_promised_defaults_of_scoring() -> None:
@@ -81,6 +129,109 @@ def test_the_promised_defaults_of_scoring() -> None:
         },
         "results_uri": None,
     }
+
+
+def test_the_promised_defaults_of_what_is_kept() -> None:
+    assert EvidenceSettings().model_dump() == {
+        "ship_to": None,
+        "part_timeout_s": 30.0,
+        "hash_timeout_s": 1800.0,
+        "log_mb": 16,
+        "exchanges": 200,
+    }
+    assert RetentionSettings().model_dump() == {
+        "keep_healthy": 5,
+        "snapshot_days": 30.0,
+        "evidence_days": 180.0,
+        "run_days": 14.0,
+        "log_days": None,
+    }
+
+
+def test_the_promised_defaults_of_engine_signals() -> None:
+    assert SignalSettings().model_dump() == {
+        "log": None,
+        "dcgm": None,
+        "dcgm_only": "",
+        "live_weights": True,
+        "live_weights_every_minutes": 10.0,
+        "limits": {
+            "window_minutes": 30.0,
+            "corrupted_requests": 1,
+            "nan_steps": 1,
+            "idle_kv_usage": 0.40,
+            "idle_readings": 2,
+            "idle_spread_s": 30.0,
+            "preemptions": 20,
+            "preemptions_per_request": 1.0,
+            "log_errors": 1,
+            "uncorrected_memory_errors": 1,
+        },
+    }
+
+
+@pytest.mark.parametrize("wrong", [{"dcgm": "gpu:9400"}, {"dcgm_only": "("}])
+def test_signals_that_cannot_be_read_are_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        SignalSettings.model_validate(wrong)
+
+
+def test_the_promised_defaults_of_a_rollback() -> None:
+    assert RollbackSettings().model_dump() == {
+        "mode": "approve-first",
+        "strategy": "surge",
+        "step_percent": 25,
+        "soak_s": 60.0,
+        "approval_timeout_minutes": 30.0,
+        "cool_down_minutes": 60.0,
+        "daily_limit": 3,
+        "staging": "instance",
+        "min_capacity": 1,
+        "keep_retired_minutes": 30.0,
+        "core_cases": 10,
+        "start_timeout_s": 900.0,
+        "drain_timeout_s": 600.0,
+        "core_dump": False,
+        "triggers": {
+            "policy": "(A and B) or C",
+            "golden_runs": 2,
+            "similarity_below": 0.80,
+            "golden_max_age_minutes": 150.0,
+            "golden_max_gap_minutes": 150.0,
+            "low_quality_rate": 0.05,
+            "false_alarm": 0.001,
+            "min_rows": 50,
+            "window_max_age_minutes": 30.0,
+            "signal_max_age_minutes": 15.0,
+            "required_signals": ("engine_health",),
+            "clock_skew_s": 120.0,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("rollback", "problem", "field"),
+    [
+        ("{mode: manual}", "'auto'", "rollback.mode"),
+        ("{step_percent: 30}", "25, 50 or 100", "rollback.step_percent"),
+        ("{daily_limit: 0}", "greater than or equal to 1", "rollback.daily_limit"),
+        ("{triggers: {policy: A and D}}", "'D' at character 7 is no condition", "triggers"),
+        ("{triggers: {policy: (A or B}}", "not closed", "triggers"),
+        ("{triggers: {golden_runs: 0}}", "golden_runs must be at least 1", "triggers"),
+        ("{triggers: {low_quality_rate: 5}}", "between 0 and 1", "triggers"),
+        ("{triggers: {signal_max_age_minutes: .nan}}", "above 0", "triggers"),
+        ("{triggers: {required_signals: [leak]}}", "no engine signal 'leak'", "triggers"),
+        ("{triggers: {golden_run: 3}}", "[Uu]nexpected", "triggers.golden_run"),
+    ],
+)
+def test_a_wrong_rollback_section_is_told(
+    tmp_path: Path, rollback: str, problem: str, field: str
+) -> None:
+    path = tmp_path / "quality.yaml"
+    path.write_text(MINIMAL.replace("weights: w", f"weights: w, rollback: {rollback}"))
+    with pytest.raises(BadInput, match=problem) as caught:
+        load(path)
+    assert field in str(caught.value.field)
 
 
 @pytest.mark.parametrize("endpoint", ["http://user:secret@x:1", "x:8000"])
@@ -185,6 +336,23 @@ def test_a_wrong_exchange_log_is_told(tmp_path: Path, log: str, problem: str) ->
     with pytest.raises(BadInput, match=problem) as told:
         load(path)
     assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("disabled", "unknown"),
+    [("[lop]", "lop"), ("[loop, Echo]", "Echo"), ("[stream, length, coherence]", None)],
+)
+def test_a_gate_that_is_switched_off_must_exist(
+    tmp_path: Path, disabled: str, unknown: str | None
+) -> None:
+    path = tmp_path / "quality.yaml"
+    path.write_text(MINIMAL.replace("weights: w", f"weights: w, gates: {{disabled: {disabled}}}"))
+    if unknown is None:
+        assert load(path).service("chat").gates.disabled
+        return
+    with pytest.raises(BadInput, match=f"no gate '{unknown}'") as told:
+        load(path)
+    assert str(told.value.field) == "services.chat.gates.disabled"
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def metrics(result: ScoreResult) -> dict[str, float]:
         "low_quality_rate_high": whole.rate.high if whole.rate else None,
         "suspect_rate": whole.suspect_rate.share if whole.suspect_rate else None,
         "rows": whole.rows,
+        "effective_rows": whole.rate.effective_rows if whole.rate else None,
         "judged": whole.judged,
         "low": whole.low,
         "suspect": whole.suspect,
@@ -118,6 +119,8 @@ def _point(run: Any) -> ScorePoint | None:
             share=values.get("low_quality_rate"),
             low=values.get("low_quality_rate_low"),
             high=values.get("low_quality_rate_high"),
+            start=tags.get("quality.window_start", ""),
+            effective_rows=values.get("effective_rows"),
         )
     except (KeyError, ValueError):
         return None

@@ -132,6 +132,10 @@ class ScorePoint:
     share: float | None
     low: float | None
     high: float | None
+    start: str = ""
+    """Of the window, ISO 8601; empty in scores of older releases."""
+    effective_rows: float | None = None
+    """As in ``Rate``; None in scores of older releases."""
 
 
 def empty_rate(kind: Kind = Kind.SERVICE, name: str = "") -> GroupRate:

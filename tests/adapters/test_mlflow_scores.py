@@ -41,6 +41,7 @@ def test_publishing_twice_stores_once_and_the_trend_keeps_depths_apart(
     assert [point.score_id for point in trend] == ["scores-quick-1", "scores-quick-2"]
     assert trend[0].share == pytest.approx(0.2)
     assert (trend[0].summary, trend[0].rows) == (Summary.DEGRADED, 100)
+    assert (trend[0].start, trend[0].effective_rows) == ("2026-03-01T00:00:00+00:00", 100.0)
     assert again.mlflow_run_id in again.report_url
     assert [p.score_id for p in store.history("scores", Depth.DEEP)] == ["scores-deep-3"]
     assert store.history("nobody", Depth.QUICK) == ()
