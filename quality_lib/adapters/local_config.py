@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,13 @@ def write_local_config(
     cases: Path | None = None,
     repeats: int | None = None,
     exchange_log: Path | None = None,
+    route: tuple[str, Path] | None = None,
+    rollback: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the configuration of one service that runs as a process of this machine.
 
-    With ``exchange_log``, the folder that its guard records exchanges in on their way to S3.
+    With ``exchange_log``, the folder that its guard records exchanges in on their way to S3. With
+    ``route``, where its nginx listens and keeps its files; the endpoint is the address of that.
     """
     data: dict[str, Any] = {
         "services": {
@@ -69,6 +72,15 @@ def write_local_config(
     if exchange_log is not None:
         log = {"folder": str(exchange_log), "ship_to": EXCHANGES, "max_file_s": 5}
         data["services"][service]["gates"] = {"log": log}
+    if route is not None:
+        listen, folder = route
+        data["services"][service]["route"] = {
+            "kind": "nginx",
+            "listen": listen,
+            "folder": str(folder),
+        }
+    if rollback is not None:
+        data["services"][service]["rollback"] = dict(rollback)
     if alert_connection is not None:
         data["alerts"] = {"http_conn_id": alert_connection}
     write_private(path, HEAD + yaml.safe_dump(data, sort_keys=False, allow_unicode=True))

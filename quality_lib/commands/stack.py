@@ -1,4 +1,4 @@
-"""``quality stack``: S3, MLflow, Airflow and one vLLM instance on this machine, for a first try."""
+"""``quality stack``: S3, MLflow, Airflow and vLLM behind nginx on this machine, for a first try."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from quality_lib.adapters.local_config import (
     write_local_config,
 )
 from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.local_route import LocalRoute
 from quality_lib.adapters.local_stack import LocalStack, PartStatus, StackAddresses
 from quality_lib.adapters.stack_parts import url
 from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Run S3, MLflow, Airflow and vLLM on this machine, on loopback, for a first try.",
+    help="Run S3, MLflow, Airflow and vLLM behind nginx here, on loopback, for a first try.",
 )
 
 
@@ -39,6 +40,8 @@ class Running:
     addresses: StackAddresses
     parts: tuple[PartStatus, ...]
     instances: tuple[Instance, ...]
+    routes: tuple[LocalRoute, ...]
+    """Every nginx that runs; a service is reached at its address."""
     config: Path | None
 
 
@@ -66,12 +69,13 @@ def up(
         if not any(part.pids for part in stack.status()):
             undo.callback(stack.down, progress=say)  # but what ran before stays
         alerts = {ALERT_CONNECTION: alert_url} if alert_url else {}
+        route = LocalRoute.of(settings.home(), service)
 
-        def configure(endpoint: str, weights: Path) -> None:
+        def configure(weights: Path) -> None:
             write_local_config(
                 stack.config,
                 service=service,
-                endpoint=endpoint,
+                endpoint=route.url,
                 model=service,
                 weights=weights,
                 # Not there yet when vLLM starts; the guard does not need it.
@@ -80,6 +84,7 @@ def up(
                 engine_args=ENGINE_ARGS,
                 alert_connection=ALERT_CONNECTION if alert_url else None,
                 exchange_log=settings.home() / "exchanges",
+                route=(route.listen, route.folder),
             )
 
         instance = None
@@ -98,15 +103,19 @@ def up(
             )
             instance = _running(weights, service, say)
             if instance is None:
-                configure(url(port), weights)
+                configure(weights)
                 instance = _serve(spec, undo, say)
         # vLLM loads its model while the others start.
         stack.up(progress=say, connections=alerts)
         if instance is not None:
-            configure(instance.endpoint, instance.model_path)
+            configure(instance.model_path)
             say("vllm: loading the model")
             _engine().wait_healthy(instance, timeout)
             say(f"vllm: answered its first requests after {_engine().warm_up(instance):.0f} s")
+            if not route.is_running():
+                undo.callback(route.stop)
+            route.lead_to(instance)
+            say(f"nginx: {service} is reached at {route.url}")
         undo.pop_all()
     _tell(stack, as_json)
 
@@ -119,13 +128,14 @@ def down(
     """End the stack and every vLLM instance of this folder, with all their processes."""
     stack = _stack()
     with stderr.status("ending"):
+        unrouted = LocalRoute.stop_all(settings.home())
         stopped = tuple(_engine().stop(instance) for instance in _engine().instances())
         for one in stopped:
             stderr.print(f"vllm: {one.instance.id} ended", highlight=False)
         forced = stack.down(
             progress=lambda line: stderr.print(line, highlight=False), discard=discard
         )
-    killed = (*forced, *(pid for one in stopped for pid in one.forced))
+    killed = (*unrouted, *forced, *(pid for one in stopped for pid in one.forced))
     if as_json:
         emit_json({"killed": killed, "left": [pid for part in stack.status() for pid in part.pids]})
     else:
@@ -170,7 +180,13 @@ def _serve(spec: EngineSpec, undo: ExitStack, say: Callable[[str], None]) -> Ins
 
 def _tell(stack: LocalStack, as_json: bool) -> None:
     config = stack.config if stack.config.exists() else None
-    running = Running(stack.addresses(), stack.status(), _engine().instances(), config)
+    running = Running(
+        stack.addresses(),
+        stack.status(),
+        _engine().instances(),
+        LocalRoute.running(settings.home()),
+        config,
+    )
     if as_json:
         emit_json(running)
         return
@@ -187,6 +203,8 @@ def _tell(stack: LocalStack, as_json: bool) -> None:
     for part in running.parts:
         login = logins.get(part.name, "") if part.address else ""
         table.add_row(part.name, part.state, part.address or "", login)
+    for route in running.routes:
+        table.add_row(f"nginx {route.service}", "running", route.url, "none")
     for one in running.instances:
         table.add_row(f"vllm {one.served_name}", "running", one.endpoint, "none")
     stdout.print(table)

@@ -33,3 +33,20 @@ def test_what_is_written_is_read_back(tmp_path: Path, connection: str | None) ->
     assert settings.stores.mlflow == "http://127.0.0.1:1235"
     assert settings.stores.work_dir == tmp_path / "runs"
     assert settings.alerts.http_conn_id == connection
+
+
+def test_a_route_is_written_with_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "quality.yaml"
+    write_local_config(
+        path,
+        service="chat",
+        endpoint="http://127.0.0.1:1234",
+        model="chat",
+        weights=tmp_path,
+        mlflow="http://127.0.0.1:1235",
+        work_dir=tmp_path,
+        route=("127.0.0.1:1234", tmp_path / "route" / "x"),
+    )
+    route = load(path).service("chat").route
+    assert (route.kind, route.listen) == ("nginx", "127.0.0.1:1234")
+    assert route.folder == tmp_path / "route" / "x"
