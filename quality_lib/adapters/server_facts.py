@@ -63,6 +63,7 @@ def observe_server(
         tokenizer_sha256=_as(str, told.get("tokenizer_sha256")),
         adapters=tuple(map(str, adapters)) if adapters is not None else None,
         weights_path=_as(str, told.get("model_path")),
+        live_fingerprint=_as(str, told.get("live_fingerprint")),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import math
 import os
 import sys
@@ -12,8 +14,10 @@ import quality_lib
 from quality_lib.adapters.engine import EngineSpec
 from quality_lib.adapters.ports import LOOPBACK
 from quality_lib.errors import BadInput
+from quality_lib.serving.live_weights import EXTENSION as LIVE_WEIGHTS
 
 INTROSPECTION = "quality_lib.serving.introspection.Introspection"
+EXTENSION_OPTION = "--worker-extension-cls"
 OURS = {"--model", "--served-model-name", "--host", "--port", "--uds"}
 
 DEFAULT_ENV = {
@@ -57,6 +61,12 @@ def vllm_command(spec: EngineSpec, port: int) -> tuple[str, ...]:
         *("--port", str(port)),
         *drain,
         *(("--middleware", INTROSPECTION) if spec.introspection else ()),
+        *(
+            (EXTENSION_OPTION, LIVE_WEIGHTS)
+            # One worker extension is all that vLLM takes, and the operator's own goes first.
+            if spec.introspection and EXTENSION_OPTION not in options and takes_extension()
+            else ()
+        ),
         *spec.args,
     )
 
@@ -73,6 +83,23 @@ def server_env(inherited: Mapping[str, str], given: Mapping[str, str]) -> dict[s
         "PYTHONPATH": f"{package_root}:{path}" if path else package_root,
         **given,
     }
+
+
+@functools.cache
+def takes_extension() -> bool:
+    """Return whether the vLLM of this environment knows the option for a worker extension.
+
+    Its source is looked at: to import vLLM for an answer takes ten seconds. False without vLLM.
+    """
+    spec = importlib.util.find_spec("vllm")
+    places = [] if spec is None else list(spec.submodule_search_locations or ())
+    for place in places:
+        try:
+            source = (Path(place) / "engine/arg_utils.py").read_text(encoding="utf-8")
+        except OSError:
+            continue
+        return f'"{EXTENSION_OPTION}"' in source
+    return False
 
 
 def _every_processor() -> str:

@@ -18,7 +18,7 @@ from quality_lib.adapters.weights_files import (
     hash_folder,
     verify_folder,
 )
-from quality_lib.errors import BadInput, OutsideFailure
+from quality_lib.errors import BadInput, OutsideFailure, QualityError
 from quality_lib.records import Outcome, Verdict
 from quality_lib.serving.arguments import mask_secrets
 from quality_lib.settings import ServiceSettings, Settings
@@ -105,7 +105,7 @@ def draft_snapshot(
             serving=_serving(facts),
             environment=environment,
             golden=golden,
-            live_fingerprint=None,
+            live_fingerprint=_live_fingerprint(service, facts) if is_live else None,
             created_at=now.isoformat(timespec="seconds"),
             created_by=by,
         ),
@@ -179,6 +179,19 @@ def _serving(facts: ServerFacts) -> ServingRecord:
         max_model_len=facts.max_model_len,
         adapters=facts.adapters,
     )
+
+
+def _live_fingerprint(service: ServiceSettings, facts: ServerFacts) -> str | None:
+    """Return the fingerprint of the weights as they were loaded; None where the server has none.
+
+    A server that has just started may still be reading; asking for a reading waits for that.
+    """
+    if facts.live_fingerprint is not None:
+        return facts.live_fingerprint
+    try:
+        return wiring.live_fingerprint(service).loaded_fingerprint
+    except QualityError:
+        return None
 
 
 def _other_folder(folder: Path, facts: ServerFacts) -> str:

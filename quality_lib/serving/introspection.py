@@ -1,7 +1,9 @@
 """The facts of a running vLLM server, answered at ``GET /quality/server``.
 
+``GET /quality/weights`` reads the weights as they lie in memory (``live_weights``).
+
 Loaded with vLLM's own ``--middleware quality_lib.serving.introspection.Introspection``. It answers
-that one path and hands everything else through untouched. Facts are found by looking for features,
+these paths and hands everything else through untouched. Facts are found by looking for features,
 never by version numbers; what this vLLM does not have is ``null``.
 
 Who may ask: with ``--api-key`` or ``VLLM_API_KEY`` whoever has the key. Without a key only a direct
@@ -22,11 +24,15 @@ from importlib import metadata
 from typing import Any
 
 from quality_lib.serving.arguments import mask_secrets
+from quality_lib.serving.live_weights import CannotRead, LiveWeightsReader
 from quality_lib.serving.tokenizer_facts import chat_template_sha256, tokenizer_sha256
 
 PATH = "/quality/server"
+WEIGHTS_PATH = "/quality/weights"
 OPEN_ENV = "QUALITY_INTROSPECTION"
 FORMAT = 1
+WAIT_S = 5.0
+"""How long an asker for facts may wait for the fingerprint that is taken after loading."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -35,7 +41,7 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Introspection:
-    """Answer ``GET /quality/server``; pass everything else through."""
+    """Answer ``GET /quality/server`` and ``/quality/weights``; pass everything else through."""
 
     def __init__(
         self,
@@ -47,6 +53,7 @@ class Introspection:
         self._env = os.environ if env is None else env
         self._argv = tuple(sys.argv if argv is None else argv)
         self._fixed: dict[str, Any] | None = None
+        self._weights = LiveWeightsReader()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI event."""
@@ -54,21 +61,30 @@ class Introspection:
             # Before the first request: reading a tokenizer while a request uses it can fail that
             # request ("Already borrowed").
             self._read_fixed(scope)
-        elif scope["type"] == "http" and _path(scope) == PATH and scope["method"] == "GET":
-            await self._answer(scope, send)
-            return
+            self._weights.start(_state(scope))
+        elif scope["type"] == "http" and scope["method"] == "GET":
+            path = _path(scope)
+            if path in {PATH, WEIGHTS_PATH}:
+                await self._answer(path, scope, send)
+                return
         await self._app(scope, receive, send)
 
-    async def _answer(self, scope: Scope, send: Send) -> None:
+    async def _answer(self, path: str, scope: Scope, send: Send) -> None:
         state = _state(scope)
         refusal = self._refusal(scope, state)
         if refusal is not None:
-            await _send_json(
-                send, refusal[0], {"error": {"message": refusal[1], "type": "quality"}}
-            )
-            return
-        facts = {**self._read_fixed(scope), "adapters": _seen(lambda: adapters(state))}
-        await _send_json(send, 200, facts)
+            await _send_error(send, *refusal)
+        elif path == WEIGHTS_PATH:
+            try:
+                await _send_json(send, 200, await self._weights.take(state))
+            except CannotRead as problem:
+                await _send_error(send, 503, f"The live weights cannot be read: {problem}")
+        else:
+            changing = {
+                "adapters": _seen(lambda: adapters(state)),
+                "live_fingerprint": await self._weights.loaded(WAIT_S),
+            }
+            await _send_json(send, 200, {**self._read_fixed(scope), **changing})
 
     def _read_fixed(self, scope: Scope) -> dict[str, Any]:
         if self._fixed is None:
@@ -236,6 +252,10 @@ def _nvidia() -> dict[str, Any]:
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
+
+
+async def _send_error(send: Send, status: int, message: str) -> None:
+    await _send_json(send, status, {"error": {"message": message, "type": "quality"}})
 
 
 async def _send_json(send: Send, status: int, body: Mapping[str, Any]) -> None:

@@ -19,7 +19,10 @@ PLACE_OPTIONS = frozenset({
 """Where a server listens, what it is called and how it stops says nothing about its answers; nor
 does where its files lie, for the weights are compared by their hashes."""
 
-OBSERVERS = frozenset({"--middleware quality_lib.serving.introspection.Introspection"})
+OBSERVERS = frozenset({
+    "--middleware quality_lib.serving.introspection.Introspection",
+    "--worker-extension-cls quality_lib.serving.live_weights_worker.LiveWeights",
+})
 """What only looks."""
 
 

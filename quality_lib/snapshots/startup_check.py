@@ -38,15 +38,38 @@ class ServerFacts:
     adapters: tuple[str, ...] | None = None
     """Names of the LoRA adapters that are served; the empty tuple means none."""
     weights_path: str | None = None
+    live_fingerprint: str | None = None
+    """Of the weights in memory as they lay after loading, see ``serving/live_fingerprint.py``."""
 
 
 def check_startup(manifest: Manifest, observed: ServerFacts) -> tuple[Verdict, ...]:
-    """Return one verdict per field, in the order of ``FIELDS``.
+    """Return one verdict per field, in the order of ``FIELDS``, then that of the weights in memory.
 
     A field that was not recorded or cannot be observed is UNJUDGED: it is never a pass.
     """
-    return tuple(
+    fields = tuple(
         _judge(name, getattr(manifest.serving, name), getattr(observed, name)) for name in FIELDS
+    )
+    return (*fields, judge_fingerprint(manifest.live_fingerprint, observed.live_fingerprint))
+
+
+def judge_fingerprint(recorded: str | None, observed: str | None) -> Verdict:
+    """Judge the weights in memory against those of the snapshot.
+
+    Where weights lie in another layout (other hardware, sharding or vLLM) equal weights have other
+    fingerprints, so nothing can be said.
+    """
+    verdict = _judge("live_fingerprint", recorded, observed)
+    if verdict.outcome is not Outcome.FAILED or recorded is None or observed is None:
+        return verdict
+    if recorded.rpartition("-")[0] == observed.rpartition("-")[0]:
+        return verdict
+    return Verdict(
+        Outcome.UNJUDGED,
+        verdict.reason,
+        "live_fingerprint: the weights lie in memory in another layout than the snapshot's (other "
+        "hardware, sharding or vLLM), so it cannot be compared",
+        verdict.evidence,
     )
 
 

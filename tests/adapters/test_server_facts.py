@@ -33,6 +33,7 @@ TOLD = {
     "generation_config": {"top_p": 0.9},
     "adapters": [],
     "model_path": "/models/m",
+    "live_fingerprint": "v1-a-b",
     "environment": {"torch": "2.13.0", "gpu": None, "surprise": 1},
 }
 
@@ -56,6 +57,7 @@ def test_the_middleware_tells_all() -> None:
         generation_config={"top_p": 0.9},
         adapters=(),
         weights_path="/models/m",
+        live_fingerprint="v1-a-b",
     )
     assert observe_environment("http://x", transport=transport) == EnvironmentRecord(torch="2.13.0")
 

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 import torch
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
+from quality_lib.adapters.live_weights import take_fingerprint
 from quality_lib.adapters.weights_files import hash_folder
 from quality_lib.commands.weights import app
 from quality_lib.errors import BadInput
@@ -67,3 +70,59 @@ def test_the_table_shows_the_top_and_counts_the_rest(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "0 tensors equal, 3 different" in done.stdout
     assert "and 1 more" in done.stdout
+
+
+def live_server(monkeypatch: pytest.MonkeyPatch, **answer: Any) -> None:
+    """Have every address answer with a fingerprint."""
+    told = {
+        "fingerprint": "v1-l-r",
+        "loaded_fingerprint": "v1-l-r",
+        "changed_tensors": 0,
+        "changed": [],
+        "restless": [],
+        "tensors": 2,
+        "bytes": 64,
+        "unseen": [{"rank": "r0", "name": "odd.handler", "reason": "cannot be asked"}],
+        "seconds": 0.1,
+        "longest_call_s": 0.01,
+        "wall_s": 0.2,
+        **answer,
+    }
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, json=told))
+    monkeypatch.setattr(
+        "quality_lib.commands.weights.take_fingerprint",
+        lambda url, key, timeout_s: take_fingerprint(url, key, transport=transport),
+    )
+
+
+CHANGED = {
+    "rank": "r0",
+    "name": "norm.weight",
+    "kind": "parameter",
+    "loaded": "parameter bfloat16 4 00",
+    "now": "parameter bfloat16 4 01",
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "args", "code"),
+    [
+        ({}, [], 0),
+        ({"changed_tensors": 1, "changed": [CHANGED]}, [], 1),
+        ({}, ["--expect", "v1-l-r"], 0),
+        ({}, ["--expect", "v1-l-other"], 1),
+        ({}, ["--expect", "v1-elsewhere-r"], 4),
+    ],
+)
+def test_live(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], args: list[str], code: int
+) -> None:
+    live_server(monkeypatch, **answer)
+    done = CliRunner().invoke(app, ["live", "http://x", *args, "--json"])
+    assert done.exit_code == code
+    told = json.loads(done.stdout)
+    assert told["is_changed"] == bool(answer)
+    shown = CliRunner().invoke(app, ["live", "http://x", *args])
+    assert shown.exit_code == code
+    assert "odd.handler" in shown.stdout
+    assert ("norm.weight" in shown.stdout) == bool(answer)

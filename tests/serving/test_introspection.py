@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from quality_lib.adapters.engine import Instance
-from quality_lib.serving.introspection import PATH, Introspection
+from quality_lib.serving.introspection import PATH, WEIGHTS_PATH, Introspection
 
 LOOPBACK = ("127.0.0.1", 1)
 
@@ -178,6 +178,8 @@ def test_a_broken_look_inside_does_not_stop_the_server_from_starting() -> None:
 @pytest.mark.vllm
 def test_on_vllm_every_fact_is_seen_and_nothing_else_changes(vllm_server: Instance) -> None:
     with httpx.Client(base_url=vllm_server.endpoint, timeout=60) as client:
+        # The fingerprint after loading may still be on its way; a reading waits for it.
+        assert client.get(WEIGHTS_PATH, timeout=600).status_code == 200
         facts = client.get(PATH).json()
         assert client.get("/health").status_code == 200
         assert client.get("/quality/nothing").status_code == 404

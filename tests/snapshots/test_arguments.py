@@ -17,6 +17,7 @@ from quality_lib.snapshots.arguments import args_sha256, comparable
         (["--host", "h", "--port=1", "--uds", "u", "--model", "m"], ()),
         (["--api-key", "s3cret"], ()),
         (["--middleware", "quality_lib.serving.introspection.Introspection"], ()),
+        (["--worker-extension-cls", "quality_lib.serving.live_weights_worker.LiveWeights"], ()),
         (["--middleware", "theirs.Filter"], ("--middleware theirs.Filter",)),
     ],
 )

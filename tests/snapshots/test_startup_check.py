@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from quality_lib.records import Outcome
-from quality_lib.snapshots.startup_check import FIELDS, ServerFacts, check_startup
+from quality_lib.snapshots.startup_check import (
+    FIELDS,
+    ServerFacts,
+    check_startup,
+    judge_fingerprint,
+)
 from tests.snapshots.builders import ARGS, manifest, serving
 
 SAME = ServerFacts(
@@ -19,13 +24,36 @@ SAME = ServerFacts(
     chat_template_sha256="c" * 64,
     tokenizer_sha256="d" * 64,
     adapters=(),
+    live_fingerprint="v1-0123456789abcdef-aaaa",
 )
+LIVE = "v1-0123456789abcdef-aaaa"
 
 
 def test_the_same_server_passes_every_field() -> None:
-    verdicts = check_startup(manifest(), SAME)
-    assert [v.reason for v in verdicts] == [f"startup_{name}" for name in FIELDS]
+    verdicts = check_startup(manifest(live_fingerprint=LIVE), SAME)
+    names = (*FIELDS, "live_fingerprint")
+    assert [v.reason for v in verdicts] == [f"startup_{name}" for name in names]
     assert {v.outcome for v in verdicts} == {Outcome.PASSED}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "observed", "outcome"),
+    [
+        (LIVE, LIVE, Outcome.PASSED),
+        (LIVE, "v1-0123456789abcdef-bbbb", Outcome.FAILED),
+        # Other hardware, sharding or vLLM packs equal weights otherwise.
+        (LIVE, "v1-fedcba9876543210-bbbb", Outcome.UNJUDGED),
+        (LIVE, "v2-0123456789abcdef-aaaa", Outcome.UNJUDGED),
+        (LIVE, None, Outcome.UNJUDGED),
+        (None, LIVE, Outcome.UNJUDGED),
+        (None, None, Outcome.UNJUDGED),
+        ("f" * 64, LIVE, Outcome.UNJUDGED),
+    ],
+)
+def test_the_weights_in_memory(
+    recorded: str | None, observed: str | None, outcome: Outcome
+) -> None:
+    assert judge_fingerprint(recorded, observed).outcome is outcome
 
 
 @pytest.mark.parametrize(
