@@ -18,6 +18,7 @@ class FakeEngine:
         self._orphaned: set[str] = set()
         self._owned: set[str] = set()
         self.warmed_up: list[str] = []
+        self.ready: list[str] = []
 
     def start(self, spec: EngineSpec) -> Instance:
         number = len(self._known) + 1
@@ -34,6 +35,7 @@ class FakeEngine:
             started_at=f"2026-01-01T00:00:{number:02}.000+00:00",
             args=spec.args,
             drain_s=spec.drain_s,
+            labels=dict(spec.labels),
         )
         self._known[instance.id] = instance
         self._running.add(instance.id)
@@ -46,6 +48,7 @@ class FakeEngine:
             raise EngineFailed(f"not ready after {timeout_s:.0f} s. Its log: {instance.log_path}")
         if not self.is_running(instance):
             raise EngineFailed(f"died while starting. Its log: {instance.log_path}")
+        self.ready.append(instance.id)
 
     def warm_up(self, instance: Instance) -> float:
         self.wait_healthy(instance, 0.0)
@@ -68,6 +71,10 @@ class FakeEngine:
 
     def find_orphans(self) -> tuple[Instance, ...]:
         return tuple(i for i in self.instances() if i.id in self._orphaned)
+
+    def startup_seconds(self, model_path: Path) -> float | None:
+        seen = [i for i in self.ready if self._known[i].model_path == model_path]
+        return 1.0 if seen else None
 
     def owner_dies(self) -> None:
         self._orphaned |= self._running & self._owned

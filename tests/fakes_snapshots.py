@@ -17,6 +17,7 @@ from quality_lib.snapshots.ports import (
     StoredSnapshot,
     check_alias,
     check_file_name,
+    check_removable,
     find,
 )
 
@@ -28,6 +29,7 @@ class InMemorySnapshots:
         self._health: dict[str, tuple[Health, str]] = {}
         self._aliases: dict[str, dict[str, str]] = {}
         self._audit: dict[str, list[AuditEntry]] = {}
+        self._pinned: set[tuple[str, str]] = set()
 
     def create(
         self,
@@ -82,6 +84,23 @@ class InMemorySnapshots:
         detail = {"from": entry.health.value, "to": health.value, "reason": reason}
         self._note(service, by, Action.HEALTH_SET, entry.snapshot_id, detail)
 
+    def set_pinned(
+        self, service: str, snapshot_id: str, is_pinned: bool, reason: str, by: str
+    ) -> None:
+        entry = find(self.list(service), service, snapshot_id)
+        if entry.is_pinned == is_pinned:
+            return
+        key = (service, entry.snapshot_id)
+        (self._pinned.add if is_pinned else self._pinned.discard)(key)
+        action = Action.PINNED if is_pinned else Action.UNPINNED
+        self._note(service, by, action, entry.snapshot_id, {"reason": reason})
+
+    def remove(self, service: str, snapshot_id: str, reason: str, by: str) -> None:
+        entry = find(self.list(service), service, snapshot_id)
+        check_removable(entry)
+        del self._manifests[service][entry.snapshot_id]
+        self._note(service, by, Action.REMOVED, entry.snapshot_id, {"reason": reason})
+
     def audit(self, service: str) -> tuple[AuditEntry, ...]:
         return tuple(self._audit.get(service, ()))
 
@@ -113,6 +132,7 @@ class InMemorySnapshots:
             golden_digest=manifest.golden.digest if manifest.golden else None,
             files=tuple(sorted(self._files[key])),
             url="",
+            is_pinned=(service, key) in self._pinned,
         )
 
     def _note(

@@ -62,6 +62,17 @@ def upload(client: Any, experiment: str, service: str, snapshot_id: str, folder:
     return model_id
 
 
+def delete_files(client: Any, model_id: str) -> None:
+    """Delete the logged model that holds a snapshot's files; one that is gone already is no error."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.delete_logged_model(model_id)
+    except MlflowException as error:
+        if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND"}:
+            raise
+
+
 def check_baseline(snapshot: StoredSnapshot, records: Mapping[str, FileRecord]) -> None:
     """Tie the list of file hashes, which is a tag, to the manifest, which hashes to the id."""
     golden = snapshot.manifest.golden

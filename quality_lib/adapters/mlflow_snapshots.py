@@ -18,12 +18,18 @@ from typing import Any
 
 from quality_lib.adapters.mlflow_audit import MlflowAudit
 from quality_lib.adapters.mlflow_server import MlflowServer, slug
-from quality_lib.adapters.mlflow_snapshot_files import check_baseline, stage, upload
+from quality_lib.adapters.mlflow_snapshot_files import (
+    check_baseline,
+    delete_files,
+    stage,
+    upload,
+)
 from quality_lib.adapters.mlflow_tags import (
     T_HEALTH,
     T_HEALTH_AT,
     T_ID,
     T_MODEL,
+    T_PINNED,
     T_SERVICE,
     entry_of,
     files_of,
@@ -41,6 +47,7 @@ from quality_lib.snapshots.ports import (
     StoredSnapshot,
     check_alias,
     check_file_name,
+    check_removable,
     find,
 )
 
@@ -133,6 +140,44 @@ class MlflowSnapshots:
                 # The time first: a crash in between leaves the old word with a newer time.
                 client.set_model_version_tag(name, number, T_HEALTH_AT, _iso(now))
                 client.set_model_version_tag(name, number, T_HEALTH, health.value)
+
+    def set_pinned(
+        self, service: str, snapshot_id: str, is_pinned: bool, reason: str, by: str
+    ) -> None:
+        """Say whether a snapshot is kept for good; the same again changes nothing."""
+        with self._server.session() as client:
+            entry = find(self._entries(client, service), service, snapshot_id)
+            if entry.is_pinned == is_pinned:
+                return
+            action = Action.PINNED if is_pinned else Action.UNPINNED
+            record = AuditEntry(self._clock(), by, action, entry.snapshot_id, {"reason": reason})
+            with self._trail.action(client, service, record):
+                name, number = _registered(service), str(entry.number)
+                if is_pinned:
+                    client.set_model_version_tag(name, number, T_PINNED, by)
+                else:
+                    client.delete_model_version_tag(name, number, T_PINNED)
+
+    def remove(self, service: str, snapshot_id: str, reason: str, by: str) -> None:
+        """Remove a snapshot; MLflow keeps deleted files until its own garbage collection."""
+        with self._server.session() as client:
+            entry = find(self._entries(client, service), service, snapshot_id)
+            check_removable(entry)
+            name = _registered(service)
+            record = AuditEntry(
+                self._clock(), by, Action.REMOVED, entry.snapshot_id, {"reason": reason}
+            )
+            with self._trail.action(client, service, record):
+                # Retired first, so that nobody chooses what is half gone; the version last, for it is
+                # what a second try finds. Two writers may have made two versions of one snapshot.
+                same = [v for v in _versions(client, name) if v.tags[T_ID] == entry.snapshot_id]
+                for version in same:
+                    client.set_model_version_tag(
+                        name, version.version, T_HEALTH, Health.RETIRED.value
+                    )
+                for version in same:
+                    delete_files(client, version.tags[T_MODEL])
+                    client.delete_model_version(name, version.version)
 
     def audit(self, service: str) -> tuple[AuditEntry, ...]:
         """Return everything done to a service's snapshots, oldest first."""

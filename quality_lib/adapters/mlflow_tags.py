@@ -19,6 +19,7 @@ T_CREATED_AT = "created.at"
 T_CREATED_BY = "created.by"
 T_HEALTH = "health"
 T_HEALTH_AT = "health.at"
+T_PINNED = "pinned"
 T_WEIGHTS = "weights.sha256"
 T_WEIGHTS_URI = "weights.uri"
 T_IMAGE_REF = "image.ref"
@@ -91,4 +92,5 @@ def entry_of(version: Any, aliases: Collection[str], url: str) -> SnapshotEntry:
         golden_digest=tags.get(T_GOLDEN),
         files=tuple(sorted(files_of(version))),
         url=url,
+        is_pinned=T_PINNED in tags,
     )

@@ -185,6 +185,32 @@ def alias(
 
 
 @app.command()
+def pin(
+    snapshot: Ref,
+    service: Service,
+    config: Config = None,
+    reason: Reason = "",
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a snapshot for good: 'quality prune' never removes it."""
+    _pin(snapshot, service, config, True, reason, by, as_json)
+
+
+@app.command()
+def unpin(
+    snapshot: Ref,
+    service: Service,
+    config: Config = None,
+    reason: Reason = "",
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a snapshot go when its time comes."""
+    _pin(snapshot, service, config, False, reason, by, as_json)
+
+
+@app.command()
 def history(service: Service, config: Config = None, as_json: AsJson = False) -> None:
     """Show everything that was done to a service's snapshots."""
     settings, _ = _settings(config)
@@ -218,6 +244,26 @@ def eligible(service: Service, config: Config = None, as_json: AsJson = False) -
     raise typer.Exit(EXIT_GOOD if answer.eligible else EXIT_INCONCLUSIVE)
 
 
+def _pin(
+    snapshot: str,
+    service: str,
+    config: Path | None,
+    is_pinned: bool,
+    reason: str,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    settings, _ = _settings(config)
+    store = wiring.snapshot_store(settings)
+    target = store.get(service, snapshot).snapshot_id
+    store.set_pinned(service, target, is_pinned, reason, by or getpass.getuser())
+    entry = store.get(service, target).entry
+    if as_json:
+        emit_json(_entry(entry))
+    else:
+        _print_entries([entry])
+
+
 def _settings(config: Path | None) -> tuple[Settings, Path]:
     """Return the configuration and the folder that it lies in."""
     path = config_path(config)
@@ -246,7 +292,7 @@ def _print_entries(entries: list[SnapshotEntry]) -> None:
             str(entry.number),
             entry.snapshot_id[:SHORT_ID],
             entry.health,
-            ", ".join(entry.aliases),
+            ", ".join((*entry.aliases, *(("pinned",) if entry.is_pinned else ()))),
             entry.created_at[:16].replace("T", " "),
             escape(entry.created_by),
             entry.vllm_version or "?",

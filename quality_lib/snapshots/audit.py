@@ -18,6 +18,9 @@ class Action(StrEnum):
     CREATED = "created"
     ALIAS_SET = "alias_set"
     HEALTH_SET = "health_set"
+    PINNED = "pinned"
+    UNPINNED = "unpinned"
+    REMOVED = "removed"
 
 
 class Result(StrEnum):

@@ -164,6 +164,17 @@ def deployment_key(weights_root: str, args_sha256: str | None, image: ImageRecor
     return hashlib.sha256(f"{weights_root}\0{args_sha256}\0{image_name}".encode()).hexdigest()[:16]
 
 
+def was_redeployed(
+    manifest: Manifest, weights_uri: str, args_sha256: str | None, image: ImageRecord
+) -> bool:
+    """Whether the place of the weights, the arguments or the image say that a change was meant.
+
+    Other content in the same folder does not: it may be damage.
+    """
+    recorded = (manifest.weights.uri, manifest.serving.args_sha256, manifest.image)
+    return (weights_uri, args_sha256, image) != recorded
+
+
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}

@@ -56,6 +56,8 @@ class SnapshotEntry:
     """Names of the files kept with it, beside the manifest."""
     url: str
     """Where a person looks at it; empty where there is no page."""
+    is_pinned: bool = False
+    """Whether somebody wants it kept for good."""
 
     @property
     def deployment_key(self) -> str:
@@ -125,6 +127,20 @@ class SnapshotStore(Protocol):
         """Write down what the golden runs say of a snapshot."""
         ...
 
+    def set_pinned(
+        self, service: str, snapshot_id: str, is_pinned: bool, reason: str, by: str
+    ) -> None:
+        """Say whether a snapshot is kept for good; the same again changes nothing."""
+        ...
+
+    def remove(self, service: str, snapshot_id: str, reason: str, by: str) -> None:
+        """Remove a snapshot; what broke off in the middle is completed by removing it again.
+
+        Raises:
+            BadInput: there is no such snapshot, or it is pinned or carries an alias.
+        """
+        ...
+
     def audit(self, service: str) -> tuple[AuditEntry, ...]:
         """Return everything done to a service's snapshots, oldest first."""
         ...
@@ -142,6 +158,18 @@ def check_alias(alias: str) -> None:
     """Refuse an alias that is not one of the fixed four."""
     if alias not in ALIASES:
         raise BadInput(f"there is no alias '{alias}'", fix=f"use one of: {', '.join(ALIASES)}")
+
+
+def check_removable(entry: SnapshotEntry) -> None:
+    """Refuse to remove a snapshot that somebody relies on."""
+    what = f"snapshot {entry.snapshot_id[:12]}"
+    if entry.aliases:
+        raise BadInput(
+            f"{what} is '{', '.join(entry.aliases)}' and cannot be removed",
+            fix="point the alias at another snapshot first",
+        )
+    if entry.is_pinned:
+        raise BadInput(f"{what} is pinned and cannot be removed", fix="quality snapshot unpin")
 
 
 def check_file_name(name: str) -> None:

@@ -106,6 +106,36 @@ class SnapshotStoreContract:
         store.set_health(service, created, Health.RETIRED, "old", "ada")
         assert store.list(service)[0].health is Health.RETIRED
 
+    def test_a_pinned_snapshot_stays_and_an_unpinned_one_goes(
+        self, store: SnapshotStore, service: str
+    ) -> None:
+        old = store.create(service, manifest(created_by="old"), {}).snapshot_id
+        new = store.create(service, manifest(created_by="new"), {}).snapshot_id
+        for _ in range(2):
+            store.set_pinned(service, old, True, "for the audit", "ada")
+        assert [entry.is_pinned for entry in store.list(service)] == [False, True]
+        with pytest.raises(BadInput, match="is pinned"):
+            store.remove(service, old, "too old", "cron")
+        store.set_pinned(service, old, False, "", "ada")
+        store.set_alias(service, "previous", old, "", "ada")
+        with pytest.raises(BadInput, match="is 'previous' and cannot be removed"):
+            store.remove(service, old, "too old", "cron")
+        store.set_alias(service, "previous", new, "", "ada")
+        store.remove(service, old, "too old", "cron")
+        assert [entry.snapshot_id for entry in store.list(service)] == [new]
+        with pytest.raises(BadInput, match="there is no snapshot"):
+            store.remove(service, old, "too old", "cron")
+        did = [entry.action for entry in store.audit(service)]
+        assert did.count(Action.PINNED) == did.count(Action.UNPINNED) == 1
+        assert did[-1] is Action.REMOVED
+
+    def test_what_was_removed_can_be_made_again(self, store: SnapshotStore, service: str) -> None:
+        made = store.create(service, manifest(), {})
+        store.remove(service, made.snapshot_id, "by mistake", "ada")
+        again = store.create(service, manifest(), {})
+        assert again.snapshot_id == made.snapshot_id
+        assert store.list(service) == (again.entry,)
+
     def test_a_file_comes_back(self, store: SnapshotStore, service: str, tmp_path: Path) -> None:
         wanted, files = with_baseline(tmp_path / "in")
         stored = store.create(service, wanted, files)

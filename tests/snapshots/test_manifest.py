@@ -14,6 +14,7 @@ from quality_lib.snapshots.manifest import (
     Manifest,
     deployment_key,
     root_hash,
+    was_redeployed,
 )
 from tests.snapshots.builders import manifest, serving
 
@@ -120,3 +121,24 @@ def test_a_deployment_is_weights_arguments_and_image() -> None:
     }
     assert key not in others
     assert len(others) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, False),
+        ({"weights_uri": "file:///models/other"}, True),
+        ({"args_sha256": "0" * 64}, True),
+        ({"image": ImageRecord("vllm", "sha256:1")}, True),
+    ],
+)
+def test_other_content_in_the_same_place_was_not_meant(
+    change: dict[str, Any], expected: bool
+) -> None:
+    one = manifest()
+    seen = {
+        "weights_uri": one.weights.uri,
+        "args_sha256": one.serving.args_sha256,
+        "image": one.image,
+    }
+    assert was_redeployed(one, **{**seen, **change}) is expected
