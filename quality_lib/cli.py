@@ -10,8 +10,10 @@ import typer
 from rich.markup import escape
 
 from quality_lib.commands.check import check_command
+from quality_lib.commands.decide import decide_command
 from quality_lib.commands.demo import demo
 from quality_lib.commands.output import stderr
+from quality_lib.commands.prune import prune
 from quality_lib.errors import EXIT_OUTSIDE, QualityError
 
 app = typer.Typer(
@@ -25,12 +27,14 @@ app = typer.Typer(
     ),
 )
 
-GROUPS = ("golden", "snapshot", "weights", "model", "engine", "stack", "logs")
+GROUPS = ("golden", "snapshot", "weights", "model", "engine", "stack", "logs", "route", "rollback", "incident")
 for _name in GROUPS:
     _module = importlib.import_module(f"quality_lib.commands.{_name}")
     app.add_typer(_module.app, name=_name)
 app.command("check")(check_command)
+app.command("decide")(decide_command)
 app.command("demo")(demo)
+app.command("prune")(prune)
 
 
 def main() -> None:

@@ -26,6 +26,8 @@ class EngineSpec:
     """Whether the instance outlives the process that starts it; else it is ended with its owner."""
     introspection: bool = True
     """Whether the server tells its facts at ``/quality/server`` (start-up check)."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the instance is for, kept in its record: whoever comes later finds it by them."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Instance:
     args: tuple[str, ...] = ()
     """The whole argument list; secrets are masked."""
     drain_s: float = 30.0
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,10 @@ class Engine(Protocol):
 
     def find_orphans(self) -> tuple[Instance, ...]:
         """Return what runs although its owner is gone, or has lost its server process."""
+        ...
+
+    def startup_seconds(self, model_path: Path) -> float | None:
+        """Return how long the last measured start of these weights took; None: never measured."""
         ...
 
 

@@ -33,6 +33,8 @@ class Record:
     owner: ProcessId | None
     """Who answers for the instance; ``None`` when it runs detached."""
     stopped: bool = False
+    ready_s: float | None = None
+    """Seconds from the start until it served; None where nobody saw it become ready."""
 
 
 class InstanceRecords:
@@ -123,9 +125,11 @@ def _from_json(data: dict[str, Any]) -> Record:
             "log_path": Path(instance["log_path"]),
             "model_path": Path(instance["model_path"]),
             "args": tuple(instance["args"]),
+            "labels": instance.get("labels", {}),
         }),
         port=data["port"],
         server=ProcessId(**data["server"]) if data["server"] else None,
         owner=ProcessId(**data["owner"]) if data["owner"] else None,
         stopped=data["stopped"],
+        ready_s=data.get("ready_s"),
     )

@@ -40,6 +40,9 @@ TEARDOWN_S = 10.0
 WORKERS_S = 3.0
 """How long workers may outlive their server before they are killed."""
 
+START_SEEN_S = 5.0
+"""Whoever waits from so soon after the start on sees how long it takes."""
+
 POLL_S = 0.5
 LOCK_S = 60.0
 
@@ -89,6 +92,7 @@ class LocalEngine:
                 started_at=self._now().isoformat(timespec="milliseconds"),
                 args=mask_secrets(command[1:]),
                 drain_s=spec.drain_s,
+                labels=dict(spec.labels),
             )
             owner = None if spec.detached else ProcessId.of(os.getpid())
             record = Record(instance, port, None, owner)
@@ -110,6 +114,8 @@ class LocalEngine:
         A failed instance is left as it is, for ``stop`` and for a look at its log.
         """
         deadline = self._clock() + timeout_s
+        # Whoever comes later to one that is ready cannot tell when it became so.
+        saw_it_load = self._age(self._record(instance)) < START_SEEN_S
         while True:
             if not self.is_running(instance):
                 code = processes.exit_code(instance.pid)
@@ -121,8 +127,12 @@ class LocalEngine:
                 raise EngineFailed(
                     self._obituary(instance, f"is not ready after {timeout_s:.0f} s")
                 )
+            saw_it_load = True
             self._sleep(POLL_S)
-        self._require_own_port(self._record(instance))
+        record = self._record(instance)
+        self._require_own_port(record)
+        if saw_it_load and record.ready_s is None:
+            self._records.write(replace(record, ready_s=self._age(record)))
 
     def warm_up(self, instance: Instance) -> float:
         """Send one chat and one scored completion; return the seconds they took."""
@@ -197,6 +207,12 @@ class LocalEngine:
             or record.server is None
             or not record.server.is_alive()
         )
+
+    def startup_seconds(self, model_path: Path) -> float | None:
+        """Return how long the last measured start of these weights took; None: never measured."""
+        folder = model_path.expanduser().absolute()
+        times = [r.ready_s for r in self._records.all() if r.instance.model_path == folder]
+        return next((seconds for seconds in reversed(times) if seconds is not None), None)
 
     def clean(self) -> tuple[Stopped, ...]:
         """End every orphan without a drain, and tick off the records of what is long gone."""
@@ -290,6 +306,10 @@ class LocalEngine:
             transport=self._transport,
             trust_env=False,  # a proxy has no business between us and loopback
         )
+
+    def _age(self, record: Record) -> float:
+        began = datetime.fromisoformat(record.instance.started_at)
+        return max(0.0, (self._now() - began).total_seconds())
 
     def _record(self, instance: Instance) -> Record:
         return self._records.read(instance.id)

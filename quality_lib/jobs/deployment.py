@@ -30,23 +30,40 @@ class Deployment:
     key: str
     """Equal for the same weights, arguments and image."""
     facts: ServerFacts
+    weights_uri: str
+    """Where the served weights lie."""
     environment: Mapping[str, Any]
     args_sha256: str | None
     image: ImageRecord
 
 
 def observe_deployment(service: ServiceSettings, note: Note = lambda _: None) -> Deployment:
-    """Look at the running server and at the files it was started from."""
+    """Look at the running server and at the files it was started from.
+
+    After a rollback these lie elsewhere than the configuration says, so the server's own word goes
+    before it, where it names a folder of this machine.
+    """
     facts = wiring.server_facts(service)
     image = ImageRecord(ref=service.image.ref, digest=service.image.digest)
     args = None if facts.args is None else args_sha256(facts.args)
+    folder = served_folder(service, facts).absolute()
     return Deployment(
-        key=deployment_key(weights_root(service.weights, note), args, image),
+        key=deployment_key(weights_root(folder, note), args, image),
         facts=facts,
+        weights_uri=folder.as_uri(),
         environment=dataclasses.asdict(wiring.server_environment(service)),
         args_sha256=args,
         image=image,
     )
+
+
+def served_folder(service: ServiceSettings, facts: ServerFacts) -> Path:
+    """Return where the served weights lie: what the server says, else what is configured.
+
+    A name of a hub, or a path inside a container, is no folder here and cannot be hashed.
+    """
+    told = Path(facts.weights_path) if facts.weights_path else None
+    return told if told is not None and told.is_absolute() and told.is_dir() else service.weights
 
 
 def weights_root(folder: Path, note: Note = lambda _: None) -> str:

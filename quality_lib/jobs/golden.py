@@ -40,6 +40,7 @@ from quality_lib.jobs.deployment import Deployment, observe_deployment
 from quality_lib.jobs.learned_bounds import learn_bounds
 from quality_lib.records import Verdict as CheckVerdict
 from quality_lib.settings import ServiceSettings, Settings
+from quality_lib.snapshots.manifest import was_redeployed
 from quality_lib.snapshots.ports import LAST_HEALTHY, SERVING, Health, StoredSnapshot
 from quality_lib.snapshots.startup_check import check_startup
 
@@ -325,7 +326,7 @@ def check_service(
     _refuse_redeployment(service, deployment, note)
     note("comparing with the baseline")
     comparison, verdict = compare_run(settings, service, run, baseline, startup)
-    result = _result(run, stored, service, deployment, comparison, verdict, startup)
+    result = _result(run, stored, deployment, comparison, verdict, startup)
     write_result(out, result)
     note("writing the report")
     write_report(settings, out, result, note)
@@ -363,7 +364,6 @@ def baseline_name(uri: str) -> str:
 def _result(
     run: GoldenRun,
     stored: StoredSnapshot,
-    service: ServiceSettings,
     deployment: Deployment,
     comparison: Comparison,
     verdict: GoldenVerdict,
@@ -371,7 +371,6 @@ def _result(
 ) -> GoldenResult:
     answers = run.answers.values()
     is_same = deployment.key == stored.entry.deployment_key
-    manifest = stored.manifest
     return GoldenResult(
         schema=SCHEMA,
         service=run.service,
@@ -384,8 +383,9 @@ def _result(
         deployment_key=deployment.key,
         is_snapshot_deployment=is_same,
         was_redeployed=not is_same
-        and (str(service.weights), deployment.args_sha256, deployment.image)
-        != (manifest.weights.uri, manifest.serving.args_sha256, manifest.image),
+        and was_redeployed(
+            stored.manifest, deployment.weights_uri, deployment.args_sha256, deployment.image
+        ),
         verdict=verdict,
         comparison=comparison,
         startup=startup,

@@ -113,6 +113,17 @@ def test_workers_of_a_killed_server_are_orphans_until_cleaned(
     assert engine.instances() == ()
 
 
+def _await_connection(pid: int) -> None:
+    """Return when the server has taken a connection; what waits in the kernel's queue is not in flight."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        connections = psutil.Process(pid).net_connections(kind="tcp")
+        if any(c.status == psutil.CONN_ESTABLISHED for c in connections):
+            return
+        time.sleep(0.02)
+    pytest.fail("no request has reached the server")
+
+
 def test_requests_in_flight_finish(make_engine: MakeEngine, spec: EngineSpec) -> None:
     engine = make_engine("slow")
     instance = engine.start(spec)
@@ -125,7 +136,7 @@ def test_requests_in_flight_finish(make_engine: MakeEngine, spec: EngineSpec) ->
 
     asking = threading.Thread(target=ask)
     asking.start()
-    time.sleep(0.5)
+    _await_connection(instance.pid)
     assert engine.stop(instance).forced == ()
     asking.join()
     assert answers == [200]
@@ -321,40 +332,3 @@ def test_logs_of_the_last_instances_are_kept(
             engine.wait_healthy(ended[-1], 30)
         engine.stop(ended[-1])
     assert [instance.log_path.exists() for instance in ended] == [False, True, True]
-
-
-@pytest.mark.vllm
-def test_a_stream_of_vllm_in_flight_finishes(model_folder: Path, tmp_path: Path) -> None:
-    engine = LocalEngine(tmp_path / "state")
-    args = ("--max-model-len", "512", "--enforce-eager")
-    instance = engine.start(EngineSpec(model_folder, "chat", args, drain_s=120))
-    request = {
-        "model": "chat",
-        "prompt": "Once upon a time",
-        "max_tokens": 120,
-        "ignore_eos": True,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    lines: list[str] = []
-    has_begun = threading.Event()
-
-    def read() -> None:
-        url = f"{instance.endpoint}/v1/completions"
-        with httpx.stream("POST", url, json=request, timeout=200) as answer:
-            for line in filter(None, answer.iter_lines()):
-                lines.append(line)
-                has_begun.set()
-
-    try:
-        engine.wait_healthy(instance, 600)
-        engine.warm_up(instance)
-        reader = threading.Thread(target=read)
-        reader.start()
-        assert has_begun.wait(200)
-    finally:
-        stopped = engine.stop(instance)
-    reader.join()
-    assert stopped.forced == ()
-    assert lines[-1] == "data: [DONE]"
-    assert json.loads(lines[-2].removeprefix("data: "))["usage"]["completion_tokens"] == 120

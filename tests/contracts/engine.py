@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -22,19 +23,28 @@ class EngineContract(ABC):
     @abstractmethod
     def spec(self) -> EngineSpec: ...
 
+    def use(self, instance: Instance) -> Callable[[], None]:
+        """Begin what must outlast a stop; what comes back looks, after it, whether it did."""
+        return lambda: None
+
     def test_life_of_an_instance(self, engine: Engine, spec: EngineSpec) -> None:
         with running(engine, spec, timeout_s=600) as instance:
             assert engine.is_running(instance)
             assert instance in engine.instances()
+            assert instance.labels == spec.labels
+            assert engine.startup_seconds(spec.model_path) is not None
+            assert engine.startup_seconds(spec.model_path / "other") is None
             assert engine.find_orphans() == ()
             assert instance.served_name == spec.served_name
             assert instance.endpoint.startswith("http://127.0.0.1:")
             with pytest.raises(EngineFailed, match="taken"):
                 engine.start(replace(spec, port=_port(instance)))
+            look_again = self.use(instance)
         assert not engine.is_running(instance)
         assert engine.instances() == ()
         # Stopping twice is no error and does nothing.
         assert engine.stop(instance).forced == ()
+        look_again()
 
     def test_an_unknown_instance_is_bad_input(self, engine: Engine, spec: EngineSpec) -> None:
         stranger = Instance(

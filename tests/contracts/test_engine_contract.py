@@ -1,15 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
-from quality_lib.adapters.engine import EngineSpec
+from quality_lib.adapters.engine import EngineSpec, Instance
 from quality_lib.adapters.local_engine import LocalEngine
 from tests.adapters.small_commands import small_server
 from tests.contracts.engine import EngineContract, ManyInstances
 from tests.fakes_engine import FakeEngine
+
+STREAMED_TOKENS = 120
 
 
 @pytest.fixture
@@ -27,7 +32,7 @@ class TestFakeEngine(ManyInstances):
 
     @pytest.fixture
     def spec(self, small_model: Path) -> EngineSpec:
-        return EngineSpec(small_model, "chat")
+        return EngineSpec(small_model, "chat", labels={"incident": "chat-1"})
 
 
 class TestLocalEngineWithASmallServer(ManyInstances):
@@ -39,7 +44,7 @@ class TestLocalEngineWithASmallServer(ManyInstances):
 
     @pytest.fixture
     def spec(self, small_model: Path) -> EngineSpec:
-        return EngineSpec(small_model, "chat", drain_s=5)
+        return EngineSpec(small_model, "chat", drain_s=5, labels={"incident": "chat-1"})
 
 
 @pytest.mark.vllm
@@ -53,4 +58,36 @@ class TestLocalEngineWithVllm(EngineContract):
     @pytest.fixture
     def spec(self, model_folder: Path) -> EngineSpec:
         args = ("--max-model-len", "256", "--enforce-eager")
-        return EngineSpec(model_folder, "chat", args, drain_s=10)
+        return EngineSpec(model_folder, "chat", args, drain_s=120)
+
+    def use(self, instance: Instance) -> Callable[[], None]:
+        """Begin a stream, which the server must finish although it is told to stop."""
+        lines: list[str] = []
+        has_begun = threading.Event()
+        reader = threading.Thread(target=_read, args=(instance.endpoint, lines, has_begun))
+        reader.start()
+        assert has_begun.wait(200)
+
+        def look_again() -> None:
+            reader.join(200)
+            assert lines[-1] == "data: [DONE]"
+            usage = json.loads(lines[-2].removeprefix("data: "))["usage"]
+            assert usage["completion_tokens"] == STREAMED_TOKENS
+
+        return look_again
+
+
+def _read(endpoint: str, lines: list[str], has_begun: threading.Event) -> None:
+    request = {
+        "model": "chat",
+        "prompt": "Once upon a time",
+        "max_tokens": STREAMED_TOKENS,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    url = f"{endpoint}/v1/completions"
+    with httpx.stream("POST", url, json=request, timeout=200) as answer:
+        for line in filter(None, answer.iter_lines()):
+            lines.append(line)
+            has_begun.set()

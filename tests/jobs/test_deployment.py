@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from quality_lib import wiring
 from quality_lib.adapters.weights_files import hash_folder
-from quality_lib.jobs.deployment import weights_root
+from quality_lib.jobs.deployment import observe_deployment, weights_root
+from quality_lib.settings import ServiceSettings
+from quality_lib.snapshots.manifest import EnvironmentRecord, ImageRecord, deployment_key
+from quality_lib.snapshots.startup_check import ServerFacts
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +57,27 @@ def test_any_change_is_seen(tmp_path: Path, how: str) -> None:
     else:
         (folder / "extra.json").write_text("{}", encoding="utf-8")
     assert weights_root(folder) != before
+
+
+@pytest.mark.parametrize(
+    ("told", "hashed"),
+    [
+        ("{tmp}/target", "target"),  # after a rollback
+        (None, "configured"),
+        ("HuggingFaceTB/SmolLM2-135M-Instruct", "configured"),  # a name of a hub
+        ("target", "configured"),  # relative to somebody else's folder
+        ("/models/in-a-container", "configured"),
+        ("{tmp}/configured/config.json", "configured"),
+    ],
+)
+def test_what_the_server_serves_is_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str | None, hashed: str
+) -> None:
+    configured, target = model(tmp_path / "configured"), model(tmp_path / "target")
+    facts = ServerFacts(weights_path=told and told.format(tmp=tmp_path))
+    monkeypatch.setattr(wiring, "server_facts", lambda service: facts)
+    monkeypatch.setattr(wiring, "server_environment", lambda service: EnvironmentRecord())
+    service = ServiceSettings(endpoint="http://127.0.0.1:1", model="chat", weights=configured)
+    folder = {"configured": configured, "target": target}[hashed]
+    wanted = deployment_key(hash_folder(folder).root_sha256, None, ImageRecord())
+    assert observe_deployment(service).key == wanted
