@@ -3,11 +3,11 @@
 from typing import ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
-from quality_airflow.links import ReportLink, SnapshotLink
+from quality_airflow.links import PlanLink, ReportLink, SnapshotLink
 
 
 class QualityPlugin(AirflowPlugin):
     """The plugin ``quality``."""
 
     name = "quality"
-    operator_extra_links: ClassVar[list[object]] = [ReportLink(), SnapshotLink()]
+    operator_extra_links: ClassVar[list[object]] = [ReportLink(), SnapshotLink(), PlanLink()]

@@ -17,6 +17,15 @@ HEALTH = Asset("llm/health")
 LOGS = Asset("llm/logs")
 """Its state store remembers, per service and depth, up to where the production log was scored."""
 
+EVIDENCE = Asset("llm/evidence")
+"""An event of it says that a result of some service has just been stored: ``decide_rollback`` looks anew.
+
+The events of ``llm/health/…`` come too early for that: they tell the verdict before it lies in MLflow.
+"""
+
+ROLLBACK = Asset("llm/rollback")
+"""Its state store remembers, per service, the rollback that goes on: step, driver and starting weights."""
+
 HEALTH_EVENTS = AssetAlias(name="llm/health/by-service")
 SNAPSHOT_EVENTS = AssetAlias(name="llm/snapshot/by-service")
 SCORE_EVENTS = AssetAlias(name="llm/scores/by-service")

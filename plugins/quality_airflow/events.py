@@ -26,6 +26,24 @@ class Event(StrEnum):
     RECORDED = "recorded"
     REGISTRATION_FAILED = "registration_failed"
     SNAPSHOT_REGISTERED = "snapshot_registered"
+    STALE_DATA = "stale_data"
+    FRESH_DATA = "fresh_data"
+    DECIDED = "decided"
+    """Never sent: it becomes ``rollback_advised``, ``recovered`` or nothing."""
+    WENT_BACK = "went_back"
+    """Never sent: it becomes ``rollback_aborted`` where the task itself went back."""
+    ROLLBACK_ADVISED = "rollback_advised"
+    ROLLBACK_NOT_STARTED = "rollback_not_started"
+    ROLLBACK_STARTED = "rollback_started"
+    ROLLBACK_STEP = "rollback_step"
+    ROLLBACK_STEP_FAILED = "rollback_step_failed"
+    APPROVAL_WANTED = "approval_wanted"
+    ROLLBACK_ABORTED = "rollback_aborted"
+    ABORT_FAILED = "abort_failed"
+    ROLLBACK_UNFINISHED = "rollback_unfinished"
+    ROLLBACK_DONE = "rollback_done"
+    STAGING_LEFT = "staging_left"
+    PRUNE_FAILED = "prune_failed"
 
 
 SEVERITY = {
@@ -38,6 +56,22 @@ SEVERITY = {
     Event.RECOVERED: "info",
     Event.RECORDED: "info",
     Event.SNAPSHOT_REGISTERED: "info",
+    Event.STALE_DATA: "warning",
+    Event.FRESH_DATA: "info",
+    Event.DECIDED: "info",
+    Event.WENT_BACK: "info",
+    Event.ROLLBACK_ADVISED: "critical",
+    Event.ROLLBACK_NOT_STARTED: "critical",
+    Event.ROLLBACK_STARTED: "warning",
+    Event.ROLLBACK_STEP: "info",
+    Event.ROLLBACK_STEP_FAILED: "error",
+    Event.APPROVAL_WANTED: "critical",
+    Event.ROLLBACK_ABORTED: "error",
+    Event.ABORT_FAILED: "critical",
+    Event.ROLLBACK_UNFINISHED: "warning",
+    Event.ROLLBACK_DONE: "info",
+    Event.STAGING_LEFT: "warning",
+    Event.PRUNE_FAILED: "warning",
 }
 
 
@@ -54,13 +88,19 @@ class Facts:
     dag_id: str = ""
     dag_run_id: str = ""
 
+    @property
+    def incident_id(self) -> str:
+        """Return the incident that the event belongs to; empty outside of one."""
+        return str(self.run.get("incident_id") or "")
+
 
 def build(
     event: Event, facts: Facts, *, since: datetime | None = None, reminder: bool = False
 ) -> dict[str, Any]:
     """Return the event as it is sent; texts are cut, addresses lose their credentials.
 
-    A degraded service is a warning where nothing worse is known; failed and changed are critical.
+    A degraded service is a warning where nothing worse is known; failed and changed are critical, and so
+    is a rollback that finds no target.
     """
     run = facts.run
     severity = SEVERITY[event]
@@ -70,6 +110,8 @@ def build(
         and run.get("changed") != "yes"
     ):
         severity = "warning"
+    if event is Event.ROLLBACK_STEP_FAILED and run.get("state") == "no_target":
+        severity = "critical"
     return {
         "name": event.value,
         "service": facts.service,
@@ -84,6 +126,8 @@ def build(
         "worst_cases": [_text(case) for case in _items(run.get("worst_cases"))],
         "suspected": _text(run.get("suspected")),
         "snapshot_id": _text(run.get("snapshot_id")),
+        "incident_id": _text(facts.incident_id),
+        "step": _text(run.get("step")),
         "links": {name: _text(url) for name, url in facts.links.items() if url},
         "dag_id": facts.dag_id,
         "dag_run_id": facts.dag_run_id,

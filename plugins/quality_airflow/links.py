@@ -25,3 +25,13 @@ class SnapshotLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
         """Return the address that the task has just learned; empty when nothing was created."""
         return getattr(operator, "snapshot_url", "") or ""
+
+
+class PlanLink(BaseOperatorLink):
+    """The plan of a rollback, as a page."""
+
+    name = "Plan"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
+        """Return the address of the page that the task has just written; empty without a plan."""
+        return getattr(operator, "plan_url", "") or ""

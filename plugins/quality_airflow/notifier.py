@@ -1,7 +1,8 @@
-"""The callback of every task: one JSON event to the task log and, when configured, to a receiver.
+"""The callback of every task: one event to the task log and, when configured, to a receiver and to Slack.
 
 Whatever goes wrong here is logged and counted (``quality.alerts.failed``) and never fails a task. An
-event that did not arrive is told again with the next result.
+event that did not arrive is told again with the next result. Each channel has a memory of its own, so a
+dead one makes no other repeat itself.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ from airflow.sdk.observability import stats
 
 from quality_airflow import alerting, configuration
 from quality_airflow.assets import HEALTH
+from quality_airflow.channels import SENDERS, Channel, configured
 from quality_airflow.events import Event, Facts, build
 
-TIMEOUT_S = 10.0
-_GOOD_EVENTS = {Event.RECOVERED, Event.RECORDED, Event.SNAPSHOT_REGISTERED}
+_GOOD_EVENTS = {Event.RECOVERED, Event.RECORDED, Event.SNAPSHOT_REGISTERED, Event.FRESH_DATA}
 _TOPIC = {
     Event.RECORDED: "record",
     Event.NOT_RECORDED: "record",
     Event.REGISTRATION_FAILED: "registration",
     Event.SNAPSHOT_REGISTERED: "registration",
+    Event.STALE_DATA: "stale",
+    Event.FRESH_DATA: "stale",
 }
+_OWN_WORDS = {Event.QUALITY_BAD, Event.LOW_QUALITY, Event.NO_DATA, Event.ROLLBACK_ADVISED}
+"""Their headline comes from the result; the others tell the error that ended the task."""
 _CONNECTION_KEY = "alert connection"
 
 
@@ -58,44 +63,57 @@ class QualityNotifier(BaseNotifier):
         facts = facts_of(context, event)
         store = _state_store(context)
         topic = _TOPIC.get(event) or self.topic or "health"
-        key = f"{topic}:{facts.service}"
+        is_logged = False
+        for channel in _channels(store) or (None,):
+            key = f"{topic}:{facts.service}" + (
+                f":{channel.name}" if channel and channel.name else ""
+            )
+            body, standing = self._next(store, key, event, facts)
+            if body is not None:
+                self._write(body) if not is_logged else None
+                is_logged = True
+                if channel is None or self._deliver(body, channel):
+                    standing = alerting.delivered(standing, facts.at)
+            if store is not None:
+                store.set(key, standing.plain())
+
+    def _next(
+        self, store: Any | None, key: str, event: Event, facts: Facts
+    ) -> tuple[dict[str, Any] | None, alerting.Standing]:
+        """Return what to send, if anything, and the standing after the result."""
         previous = alerting.Standing.read(store.get(key)) if store is not None else None
         condition = alerting.GOOD if event in _GOOD_EVENTS else event.value
-        detail = f"{facts.run.get('summary', '')}/{facts.run.get('changed', '')}"
-        step = alerting.advance(previous, condition, detail, facts.at)
+        step = alerting.advance(previous, condition, _detail(facts), facts.at)
         standing = step.standing
-        if step.tell or event is Event.SNAPSHOT_REGISTERED:
-            since = standing.trouble_since if step.recovered else standing.since
-            body = build(
-                event,
-                facts,
-                since=datetime.fromisoformat(since or standing.since),
-                reminder=step.reminder,
-            )
-            if self._deliver(body, _connection_id(store)):
-                standing = alerting.delivered(standing, facts.at)
-        elif condition != alerting.GOOD:
-            self.log.info("%s: still %s, told at %s", facts.service, condition, standing.told_at)
-        if store is not None:
-            store.set(key, standing.plain())
+        if not step.tell and event is not Event.SNAPSHOT_REGISTERED:
+            if condition != alerting.GOOD:
+                self.log.info(
+                    "%s: still %s, told at %s", facts.service, condition, standing.told_at
+                )
+            return None, standing
+        since = standing.trouble_since if step.recovered else standing.since
+        moment = datetime.fromisoformat(since or standing.since)
+        return build(event, facts, since=moment, reminder=step.reminder), standing
 
-    def _deliver(self, body: dict[str, Any], conn_id: str | None) -> bool:
+    def _write(self, body: Mapping[str, Any]) -> None:
         from airflow.sdk.log import redact
 
-        body = redact(body)
-        text = json.dumps(body, ensure_ascii=False)
-        self.log.warning("alert %s", text) if body["severity"] != "info" else self.log.info(
-            "alert %s", text
-        )
-        if conn_id is None:
-            return True
+        text = json.dumps(redact(dict(body)), ensure_ascii=False)
+        say = self.log.info if body["severity"] == "info" else self.log.warning
+        say("alert %s", text)
+
+    def _deliver(self, body: dict[str, Any], channel: Channel) -> bool:
+        from airflow.sdk.log import redact
+
         try:
-            status = _post(conn_id, body)
+            status = channel.send(channel.conn_id, redact(body))
         except Exception as error:  # noqa: BLE001 - any client, DNS, TLS or secrets-backend failure
             # Only the type: the message of a client error repeats the address, and that is often secret.
-            return self._failed(f"no answer by connection '{conn_id}': {type(error).__name__}")
+            return self._failed(
+                f"no answer by connection '{channel.conn_id}': {type(error).__name__}"
+            )
         if status >= 300:
-            return self._failed(f"the receiver of connection '{conn_id}' answered {status}")
+            return self._failed(f"the receiver of connection '{channel.conn_id}' answered {status}")
         return True
 
     def _failed(self, why: str) -> bool:
@@ -109,8 +127,9 @@ def facts_of(context: Any, event: Event) -> Facts:
     task, ti = context.get("task"), context.get("task_instance") or context.get("ti")
     run = _mapping(getattr(task, "run", None))
     published = _mapping(getattr(task, "published", None))
-    service = run.get("service") or getattr(task, "service", None)
+    service = run.get("service") or getattr(task, "service", None) or _asked_for(context)
     links = {
+        **_mapping(getattr(task, "alert_links", None)),
         "airflow": str(getattr(ti, "log_url", "") or ""),
         "report": str(published.get("report_url") or getattr(task, "report_url", "") or ""),
         "mlflow": str(published.get("run_url") or getattr(task, "snapshot_url", "") or ""),
@@ -121,7 +140,7 @@ def facts_of(context: Any, event: Event) -> Facts:
         headline = f"healthy again: {headline}" if headline else "healthy again"
     elif event is Event.SNAPSHOT_REGISTERED:
         headline = str(getattr(task, "headline", "") or "a snapshot was registered")
-    elif event not in {Event.QUALITY_BAD, Event.LOW_QUALITY, Event.NO_DATA} and error:
+    elif event not in _OWN_WORDS and error:
         headline = str(error)
     return Facts(
         service=service if isinstance(service, str) else configuration.ALL_SERVICES,
@@ -144,7 +163,35 @@ def _true_event(event: Event, context: Any) -> Event | None:
         return Event.CHECKER_BROKEN
     if event is Event.NO_DATA and (not run or run.get("waits")):
         return None
+    if event is Event.DECIDED:
+        return _AFTER_DECISION.get(str(run.get("action")))
+    if event is Event.ROLLBACK_STARTED and run.get("dry_run"):
+        return None
+    if event is Event.ROLLBACK_STEP_FAILED and run.get("state") in _ABORTED:
+        return None
+    if event is Event.WENT_BACK:
+        return Event.ROLLBACK_ABORTED if run.get("went_back") else None
     return event
+
+
+_ABORTED = {"abort_requested", "aborted"}
+"""Somebody ended the rollback: the abort tells it, the step that was stopped does not."""
+_AFTER_DECISION = {"none": Event.RECOVERED, "alert": Event.ROLLBACK_ADVISED}
+"""Waiting for more evidence tells nothing; a rollback tells of itself as soon as it is planned."""
+
+
+def _detail(facts: Facts) -> str:
+    """Return what makes one alert of a kind another one than the last."""
+    run = facts.run
+    if facts.incident_id:
+        return f"{facts.incident_id}/{run.get('step', '')}"
+    return f"{run.get('summary', '')}/{run.get('changed', '')}"
+
+
+def _asked_for(context: Any) -> str | None:
+    """Return the service of the form, where the task itself could not say any more."""
+    service = _mapping(context.get("params")).get("service")
+    return service if isinstance(service, str) else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -157,24 +204,22 @@ def _state_store(context: Any) -> Any | None:
     return None if stores is None else stores[HEALTH]
 
 
-def _connection_id(store: Any | None) -> str | None:
-    """Return the configured connection; while the configuration is broken, the last one that it named."""
+def _channels(store: Any | None) -> tuple[Channel, ...]:
+    """Return the configured channels; while the configuration is broken, the last ones that it named."""
     from airflow.sdk.exceptions import AirflowException
 
     try:
-        conn_id = configuration.settings().alerts.http_conn_id
+        channels = configured(configuration.settings().alerts)
     except AirflowException:
-        return (store.get(_CONNECTION_KEY) or None) if store is not None else None
-    if store is not None and store.get(_CONNECTION_KEY) != (conn_id or ""):
-        store.set(_CONNECTION_KEY, conn_id or "")
-    return conn_id
+        known = {name: store.get(_connection_key(name)) for name in SENDERS} if store else {}
+        return tuple(Channel(name, conn, SENDERS[name]) for name, conn in known.items() if conn)
+    if store is not None:
+        named = {channel.name: channel.conn_id for channel in channels}
+        for name in SENDERS:
+            if store.get(_connection_key(name)) != named.get(name, ""):
+                store.set(_connection_key(name), named.get(name, ""))
+    return channels
 
 
-def _post(conn_id: str, body: Mapping[str, Any]) -> int:
-    from airflow.providers.http.hooks.http import HttpHook
-
-    hook = HttpHook(method="POST", http_conn_id=conn_id)
-    # The session carries the connection's login and headers. hook.run() would log the address.
-    with hook.get_conn() as session:
-        response = session.post(hook.base_url, json=body, timeout=TIMEOUT_S, allow_redirects=False)
-    return int(response.status_code)
+def _connection_key(channel: str) -> str:
+    return f"{_CONNECTION_KEY} {channel}".strip()

@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from airflow.sdk import BaseOperator, ExceptionRetryPolicy, RetryAction, RetryRule, TriggerRule
+from airflow.sdk import (
+    BaseOperator,
+    ExceptionRetryPolicy,
+    RetryAction,
+    RetryRule,
+    TriggerRule,
+    timezone,
+)
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 
-from quality_airflow import configuration
+from quality_airflow import configuration, freshness
 from quality_airflow.assets import (
+    EVIDENCE,
     HEALTH,
     HEALTH_EVENTS,
     SNAPSHOT_EVENTS,
@@ -116,18 +124,22 @@ class GoldenRun(LibraryOperator):
 
 
 class PublishRun(LibraryOperator):
-    """Stores a run in MLflow. The run folder stays, so a later try loses nothing."""
+    """Stores a run in MLflow. The run folder stays, so a later try loses nothing.
+
+    Only what lies in MLflow is evidence, so from here, and not from the check, ``decide_rollback`` is woken.
+    """
 
     template_fields: Sequence[str] = ("run",)
     operator_extra_links = (ReportLink(),)
     command: ClassVar[tuple[str, str]] = ("golden", "publish")
 
     def __init__(self, *, run: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("outlets", [EVIDENCE])
         super().__init__(map_index_template="{{ task.run.service }}", **kwargs)
         self.run = run
         self.report_url = ""
 
-    def execute(self, context: Any) -> dict[str, Any]:  # noqa: ARG002 - Airflow's signature
+    def execute(self, context: Any) -> dict[str, Any]:
         """Return the addresses in MLflow; none when there was nothing to run against."""
         folder = self.run.get("run_dir")
         if not folder:
@@ -136,7 +148,14 @@ class PublishRun(LibraryOperator):
         outcome = self.run_command(*self.command, str(folder))
         published = result_of(outcome, " ".join(self.command)) or {}
         self.report_url = str(published.get("report_url") or "")
+        self.stored(context)
         return dict(published)
+
+    def stored(self, context: Any) -> None:
+        """Keep what follows from the run being stored: the service is looked at."""
+        freshness.seen(
+            context["asset_state_store"][HEALTH], str(self.run["service"]), timezone.utcnow()
+        )
 
 
 class Judge(BaseOperator):

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -61,6 +62,7 @@ class Receiver:
 
     events: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     status: int = 200
     port: int = 0
 
@@ -68,16 +70,18 @@ class Receiver:
         return [event for event in self.events if event["name"] == name]
 
 
-@pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Generator[Receiver]:
-    kept = Receiver()
+@contextmanager
+def listening(kept: Receiver) -> Generator[Receiver]:
+    """Run a real server that keeps what is posted to it and answers with ``kept.status``."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             kept.events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             kept.headers.append(dict(self.headers))
+            kept.paths.append(self.path)
             self.send_response(kept.status)
             self.end_headers()
+            self.wfile.write(b"ok")
 
         def log_message(self, *_: Any) -> None: ...
 
@@ -85,19 +89,42 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Generator[Receiver]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     kept.port = server.server_address[1]
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_QUALITY_ALERTS",
-        json.dumps({
-            "conn_type": "http",
-            "host": f"http://127.0.0.1:{kept.port}/hooks/very-secret-path",
-            "login": "pager",
-            "password": "very-secret-password",
-        }),
-    )
-    yield kept
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield kept
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Generator[Receiver]:
+    with listening(Receiver()) as kept:
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_QUALITY_ALERTS",
+            json.dumps({
+                "conn_type": "http",
+                "host": f"http://127.0.0.1:{kept.port}/hooks/very-secret-path",
+                "login": "pager",
+                "password": "very-secret-password",
+            }),
+        )
+        yield kept
+
+
+@pytest.fixture
+def slack(monkeypatch: pytest.MonkeyPatch) -> Generator[Receiver]:
+    """Slack's incoming webhook at another base address; ``events`` are its messages."""
+    with listening(Receiver()) as kept:
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_QUALITY_SLACK",
+            json.dumps({
+                "conn_type": "slackwebhook",
+                "host": f"http://127.0.0.1:{kept.port}/services",
+                "password": "T000/B000/very-secret-token",
+            }),
+        )
+        yield kept
 
 
 @dataclass
@@ -116,12 +143,16 @@ class Library:
         lines = map(json.loads, (self.home / "calls.jsonl").read_text().splitlines())
         return [c for c in lines if c["verb"].startswith(verb) and service in {"", c["service"]}]
 
-    def configure(self, *services: str, alerts: bool = True) -> None:
+    def configure(self, *services: str, alerts: bool = True, slack: bool = False) -> None:
         lines = ["services:"]
         for name in services:
             lines += [f"  {name}: {{endpoint: 'http://127.0.0.1:9', model: m, weights: w}}"]
         lines += ["stores: {work_dir: runs}"]
-        lines += ["alerts: {http_conn_id: quality_alerts}"] if alerts else []
+        lines += (
+            ["alerts: {http_conn_id: quality_alerts, slack_conn_id: quality_slack}"]
+            if slack
+            else (["alerts: {http_conn_id: quality_alerts}"] if alerts else [])
+        )
         self.config.write_text("\n".join(lines) + "\n")
 
 
@@ -161,6 +192,12 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
         "logs score": [{"json": {"judged": 200, "low": 0}}],
         "logs merge": [merged("good")],
         "logs publish": [{"json": {"run_url": "http://m/run", "report_url": "http://m/report"}}],
+        "decide": [decided("none")],
+        "rollback plan": [plan_of("chat")],
+        **{f"rollback step {name}": [stepped(name)] for name in STEPS},
+        "rollback abort": [stepped("abort", headline="the starting weights are back")],
+        "rollback reconcile": [{"json": {"reconciled": []}}],
+        "prune": [{"json": {"removed": [], "headline": "nothing to remove"}}],
     })
     return kept
 
@@ -183,6 +220,76 @@ def checked(verdict: str, headline: str = "", **more: Any) -> dict[str, Any]:
         "headline": headline or f"it is {verdict}",
         "reasons": [{"code": "similarity_low", "sentence": "mean similarity 0.41, healthy 0.97"}],
         "worst_cases": ["fact-01", "json-07"],
+    }
+    return {"code": code, "json": {**result, **more}}
+
+
+STEPS = (
+    "validate", "start", "check", "move", "retire", "recover", "report", "abort", "stop-staging",
+)  # fmt: skip
+
+
+def decided(action: str, headline: str = "", **more: Any) -> dict[str, Any]:
+    """Return an answer of ``decide`` as the library gives it."""
+    code = {"none": 0, "wait": 4, "alert": 1, "rollback": 1}[action]
+    condition = {"name": "A", "state": "yes", "sentence": "2 bad golden runs", "inputs": []}
+    result = {
+        "service": "chat",
+        "action": action,
+        "incident_id": "chat-abc-0",
+        "mode": "auto",
+        "policy": "(A and B) or C",
+        "policy_state": "yes",
+        "conditions": [condition],
+        "reasons": [{"code": "cool_down", "sentence": "cooling down"}],
+        "headline": headline or f"chat: {action}",
+        "dry_run": False,
+    }
+    return {"code": code, "json": {**result, **more}}
+
+
+def plan_of(service: str, mode: str = "auto", **more: Any) -> dict[str, Any]:
+    """Return an answer of ``rollback plan`` as the library gives it: two moves."""
+    moves = [
+        {"index": 0, "name": "50 %", "weights": {"old": 50, "new": 50}},
+        {"index": 1, "name": "100 %", "weights": {"old": 0, "new": 100}},
+    ]
+    plan = {
+        "strategy": "surge",
+        "starting": {"service": service, "backends": [{"name": "old", "weight": 100}]},
+        "candidates": [{"snapshot_id": "b" * 64, "number": 3}],
+        "steps": [{"name": "validate", "what": "re-hash | golden set", "expected_s": 90.0}],
+        "moves": moves,
+        "capacity": "1 instance serves now",
+        "outage_s": 0.0,
+    }
+    result = {
+        "incident_id": f"{service}-abc-0",
+        "incident_dir": f"/incidents/{service}/{service}-abc-0",
+        "service": service,
+        "target": "b" * 64,
+        "mode": mode,
+        "plan": plan,
+        "moves": [{"index": m["index"], "name": m["name"]} for m in moves],
+        "headline": f"roll '{service}' back to snapshot {'b' * 12}",
+        "dry_run": False,
+    }
+    return {"code": 0, "json": {**result, **more}}
+
+
+def stepped(step: str, code: int = 0, headline: str = "", **more: Any) -> dict[str, Any]:
+    """Return an answer of ``rollback step`` as the library gives it."""
+    result = {
+        "incident_id": "chat-abc-0",
+        "service": "chat",
+        "step": step,
+        "index": None,
+        "done": code == 0,
+        "state": "done" if code == 0 else "bad",
+        "next": None,
+        "url": "",
+        "headline": headline or f"{step} is done",
+        "journal_revision": 7,
     }
     return {"code": code, "json": {**result, **more}}
 

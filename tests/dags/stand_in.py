@@ -1,7 +1,8 @@
 """Stands in for ``python -m quality_lib``: answers each command from a script and records the call.
 
 ``$STAND_IN/answers.json`` maps "golden check chat" (or "golden check") to a list of answers; each call
-takes the next, the last one repeats. An answer: ``{"code", "json", "stderr", "hang"}``.
+takes the next, the last one repeats. An answer: ``{"code", "json", "stderr", "hang"}``. A command that works
+in an incident's folder is its service's.
 """
 
 import itertools
@@ -15,8 +16,12 @@ from pathlib import Path
 home = Path(os.environ["STAND_IN"])
 arguments = sys.argv[3:]  # after: -m quality_lib
 options = dict(itertools.pairwise(arguments))
-verb = " ".join(arguments[:2])
-service = options.get("--service") or Path(arguments[2]).parent.name
+words = list(itertools.takewhile(lambda a: not a.startswith(("-", "/")), arguments))
+verb = " ".join(words)
+place = options.get("--incident-dir") or next(
+    (a for a in arguments if a.startswith("/")), "/none/x"
+)
+service = options.get("--service") or Path(place).parent.name
 with (home / "calls.jsonl").open("a") as calls:
     calls.write(json.dumps({"verb": verb, "service": service, "arguments": arguments}) + "\n")
 before = sum(
