@@ -27,7 +27,8 @@ from quality_lib.adapters.local_config import ENGINE_ARGS
 from quality_lib.adapters.local_engine import LocalEngine
 from quality_lib.golden.comparison import Statistic
 from quality_lib.jobs import golden as jobs
-from quality_lib.jobs.demo import SHORT, thinned
+from quality_lib.jobs.demo import SHORT
+from quality_lib.jobs.demo_stage import thinned
 from quality_lib.settings import GoldenSettings, ServiceSettings, Settings
 
 LIMIT_S = 180.0

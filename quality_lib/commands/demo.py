@@ -14,7 +14,8 @@ from rich.table import Table
 from quality_lib import settings
 from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
 from quality_lib.errors import QualityError
-from quality_lib.jobs.demo import FULL, SHORT, USUAL, Demo, Story
+from quality_lib.jobs.demo import FULL, SHORT, USUAL, Demo
+from quality_lib.jobs.demo_story import Story
 
 
 def demo(
@@ -35,10 +36,11 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the whole story on real vLLM, Airflow, MLflow and S3.
+    """Tell the whole story on real vLLM, nginx, Airflow, MLflow and S3.
 
-    Registers a healthy snapshot, runs the hourly DAG, flips one exponent bit of one weight while the
-    server keeps saying 200, and runs the DAG again. Exit code 1 if a step does not turn out as expected.
+    Registers a healthy snapshot while users ask, deploys a copy of the weights with one flipped bit that
+    keeps saying 200, lets the hourly DAG and the log scoring find it, and the rollback DAG take the users
+    back. Exit code 1 if a step does not turn out as expected.
     """
     every = FULL if full else SHORT if short else USUAL
     story = Demo(settings.home(), Path.cwd(), _say, every=every)
@@ -85,8 +87,25 @@ def _table(story: Story) -> None:
     stdout.print(table)
 
 
+def _phases(story: Story) -> None:
+    """Show what users got, and how long everything took from the bad deployment on."""
+    table = Table("users' requests", "all", "failed or cut", "garbage", "slowest", title="Users")
+    for phase in story.phases:
+        share = f"{phase.garbage} ({phase.garbage / phase.requests:.0%})"
+        failed = f"[red]{phase.failed}[/]" if phase.failed else "0"
+        table.add_row(
+            escape(phase.name), str(phase.requests), failed, share, f"{phase.slowest_s:.1f} s"
+        )
+    stdout.print(table)
+    moments = Table("since the damaged weights serve", "seconds", title="How long it took")
+    for what, seconds in story.moments.items():
+        moments.add_row(escape(what), f"{seconds:.0f}")
+    stdout.print(moments)
+
+
 def _show(story: Story) -> None:
     _table(story)
+    _phases(story)
     for report in story.reports:
         stdout.print(f"\n[bold]{escape(report['headline'])}[/]", highlight=False)
         stdout.print(f"  report  {report['file']}\n  MLflow  {report['url']}", soft_wrap=True)

@@ -1,86 +1,35 @@
-"""The story of the README on real parts: a healthy hour, one flipped bit, and what is told of it."""
+"""The story of the README on real parts: a healthy hour, a bad deployment, and the way back."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from quality_lib import settings as settings_module
-from quality_lib.adapters import model_source, ports, stack_parts
-from quality_lib.adapters.airflow_client import AirflowClient, TaskState
+from quality_lib.adapters.airflow_client import TaskState
 from quality_lib.adapters.alert_receiver import AlertReceiver, receiving
-from quality_lib.adapters.bit_flip import BitFlip, flip_bit
-from quality_lib.adapters.case_files import load_cases, write_cases
-from quality_lib.adapters.engine import EngineSpec, Instance
-from quality_lib.adapters.local_config import (
-    ALERT_CONNECTION,
-    ENGINE_ARGS,
-    guard_env,
-    write_local_config,
-)
-from quality_lib.adapters.local_engine import LocalEngine
-from quality_lib.adapters.local_stack import LocalStack, StackAddresses
-from quality_lib.adapters.vllm_http import PROBE_HEADER
+from quality_lib.adapters.bit_flip import BitFlip
+from quality_lib.adapters.user_load import UserLoad, by_phase
 from quality_lib.adapters.weights_files import verify_folder
-from quality_lib.errors import EngineFailed, OutsideFailure, QualityError
-from quality_lib.golden.case import GoldenCase
-from quality_lib.jobs.demo_traffic import ask_as_users, score_traffic
+from quality_lib.jobs.demo_stage import SERVICE, Stage
+from quality_lib.jobs.demo_story import ExpectationFailed, Say, Step, Story, expect
+from quality_lib.jobs.demo_traffic import REQUESTS, garbage_test, score_traffic
+from quality_lib.jobs.golden import utc_now
 from quality_lib.snapshots.ports import SERVING
 from quality_lib.wiring import snapshot_store
 
-SERVICE = "chat"
-FAULT = ("model.layers.12.mlp.down_proj.weight", 4321, 14)
-"""Tensor, element and bit: the highest exponent bit of one weight in the middle of the model."""
-
 ALERT_TIMEOUT_S = 30.0
+DAG_TIMEOUT_S = 1800.0
 
 FULL, USUAL, SHORT = 1, 2, 4
-"""The story asks the core cases and every such other case: all of them take 20 minutes on two cores,
-every second one 12, every fourth one 8."""
+"""The story asks the core cases and every such other case."""
 
-Say = Callable[[str], None]
-
-
-class ExpectationFailed(QualityError):
-    """A step of the story did not turn out as it must."""
-
-    exit_code = 1
-
-
-@dataclass
-class Step:
-    """One line of the closing table."""
-
-    title: str
-    expected: str
-    found: str = ""
-    seconds: float = 0.0
-    is_as_expected: bool = False
-
-
-@dataclass
-class Story:
-    """What happened, for the closing table and for ``--json``."""
-
-    steps: list[Step] = field(default_factory=list)
-    addresses: StackAddresses | None = None
-    endpoint: str = ""
-    config: Path | None = None
-    reports: list[Mapping[str, str]] = field(default_factory=list)
-    alerts: list[dict[str, Any]] = field(default_factory=list)
-    run_urls: list[str] = field(default_factory=list)
-
-    @property
-    def is_as_expected(self) -> bool:
-        """Whether every step turned out as it must."""
-        return bool(self.steps) and all(step.is_as_expected for step in self.steps)
+CLIENTS = {FULL: 16, USUAL: 8, SHORT: 4}
+"""Users at a time, half of them streaming long answers."""
 
 
 class Demo:
@@ -88,16 +37,9 @@ class Demo:
 
     def __init__(self, home: Path, repository: Path, say: Say, *, every: int = USUAL) -> None:
         self._say = say
-        self._every = every
         self._home = home
-        self._serving = home / "demo" / "serving"
-        # The hourly run of the schedule must not come between the steps of the story.
-        self._stack = LocalStack(home, repository, has_schedules=False)
-        self._engine = LocalEngine(home / "engine")
-        self._exchange_log = home / "demo" / "exchanges"
-        self._port = 0
-        self._instance: Instance | None = None
-        self._airflow: AirflowClient
+        self._clients = CLIENTS[every]
+        self._stage = Stage(home, repository, say, every=every)
         self.story = Story()
 
     @contextmanager
@@ -105,125 +47,135 @@ class Demo:
         """Tell the story, give the result while everything still runs, then end everything."""
         with ExitStack() as undo:
             alerts = undo.enter_context(receiving())
-            undo.callback(self._stack.down, progress=self._say)
-            undo.callback(self._stop_engine)
             self._tell(alerts, undo)
             yield self.story
 
     def _tell(self, alerts: AlertReceiver, undo: ExitStack) -> None:
+        story, stage = self.story, self._stage
         with self._step("prepare the model", "a folder of weights") as step:
-            model = model_source.prepare(
-                model_source.DEFAULT_SOURCE, self._home / "models", say=self._say
-            ).path
-            self._deploy(model)
-            step.found = f"{sum(f.stat().st_size for f in model.iterdir()) / 1e6:.0f} MB of weights"
-        with self._step("start S3, MLflow, Airflow and vLLM", "all of them healthy") as step:
-            self._engine.clean()
-            self._port = ports.free_port()
-            # The guard inside vLLM reads the configuration and ships to S3, so these come first.
-            self.story.addresses = self._stack.up(("s3",), progress=self._say)
-            self._configure()
-            instance = self._start()
-            self.story.addresses = self._stack.up(
-                progress=self._say, connections={ALERT_CONNECTION: alerts.url}
+            good = stage.prepare()
+            step.found = f"{sum(f.stat().st_size for f in good.iterdir()) / 1e6:.0f} MB of weights"
+        with self._step("start S3, MLflow, Airflow, vLLM and nginx", "all of them healthy") as step:
+            first = stage.open(good, alerts.url, undo)
+            story.addresses, story.endpoint, story.config = (
+                stage.addresses,
+                stage.endpoint,
+                stage.config,
             )
-            self._configure()
-            self._await(instance)
-            self._airflow = undo.enter_context(self._stack.airflow())
-            for dag in ("register_snapshot", "golden_hourly"):
-                self._airflow.wait_for_dag(dag)
-            step.found = f"vLLM at {instance.endpoint}"
+            step.found = f"vLLM at {first.endpoint}, users ask {stage.endpoint}"
+        self._healthy_hour()
+        load = UserLoad(stage.endpoint, SERVICE, self._clients)
+        load.begin("before the deployment")
+        try:
+            with load.asking():
+                flip = self._bad_deployment(load, alerts)
+                self._way_back(load, alerts, flip)
+        finally:
+            story.phases = list(by_phase(load.asked, garbage_test()))
+            story.alerts = list(alerts.received)
+        with self._step("what users have noticed", "no failed or cut request") as step:
+            failed = [one for one in load.asked if one.problem]
+            step.found = f"{len(load.asked)} requests, {len(failed)} failed"
+            expect(not failed, f"{step.found}, first: {failed and failed[0].problem}")
+
+    def _healthy_hour(self) -> None:
         with self._step("users ask; score their answers", "low-quality rate as in health") as step:
-            result = self._score_users(step, "healthy")
-            _expect(result["summary"] == "healthy", result["headline"])
+            load = UserLoad(self._stage.endpoint, SERVICE, self._clients)
+            since = utc_now()
+            with load.asking():
+                load.await_answers(since, REQUESTS)
+            result = self._score(step, since, "healthy")
+            expect(result["summary"] == "healthy", result["headline"])
         with self._step("DAG register_snapshot, by hand", "a snapshot with its baseline") as step:
             form = {"service": SERVICE, "force": True, "reason": "the demo's healthy deployment"}
             self._run_dag("register_snapshot", form)
-            stored = snapshot_store(self._settings()).get(SERVICE, SERVING)
-            step.found = f"snapshot {stored.snapshot_id[:12]} is serving"
+            step.found = f"snapshot {self._serving_snapshot()[:12]} is serving"
         with self._step("DAG golden_hourly, healthy", "healthy, unchanged") as step:
             result = self._golden(step, expected_state="success")
-            _expect(
-                result["summary"] == "healthy" and result["changed"] == "no", result["headline"]
-            )
-        with self._step("flip one bit of one weight, restart", "HTTP 200, no error logged") as step:
-            flip, answer = self._corrupt()
+            expect(result["summary"] == "healthy" and result["changed"] == "no", result["headline"])
+
+    def _bad_deployment(self, load: UserLoad, alerts: AlertReceiver) -> BitFlip:
+        """Deploy damaged weights under the users' eyes; return what was done to them."""
+        title = "deploy a copy with one flipped bit"
+        with self._step(title, "HTTP 200, no error logged") as step:
+            good = self._stage.settings().service(SERVICE).weights
+            load.begin("during the deployment")
+            flip, _ = self._stage.deploy_damaged(good)
+            load.begin("on the damaged instance")
+            self._deployed = time.monotonic()
+            answer = self._stage.ask("Name three fruits.")
             step.found = (
                 f"bit {flip.bit} of {flip.tensor}[{flip.element}]; /health says 200, "
                 f"a chat request too: {answer[:40]!r}"
             )
-        with self._step("users ask; score their answers", "a high low-quality rate") as step:
-            result = self._score_users(step, "damaged")
-            _expect(result["summary"] == "failed", result["headline"])
-        with self._step("DAG golden_hourly, damaged", "failed, changed; an alert") as step:
-            result = self._golden(step, expected_state="failed")
-            _expect(
-                result["summary"] == "failed" and result["changed"] == "yes", result["headline"]
-            )
-            self._expect_alert(alerts)
-        with self._step("verify the snapshot's files", "the damaged file by name") as step:
-            step.found = self._first_difference(flip)
-        self.story.alerts = list(alerts.received)
+        for number in ("first", "second"):
+            title = f"DAG golden_hourly, damaged, {number} hour"
+            with self._step(title, "failed; an alert") as step:
+                result = self._golden(step, expected_state="failed")
+                expect(result["summary"] == "failed", result["headline"])
+                self._expect_alert(alerts, "quality_bad")
+                self._happened(f"{number} failed golden run")
+            if number == "first":
+                # Only answers since the new deployment was first seen speak against it.
+                since = utc_now()
+        with self._step("score what users have got", "a high low-quality rate") as step:
+            load.await_answers(since, REQUESTS)
+            result = self._score(step, since, "damaged")
+            expect(result["summary"] == "failed", result["headline"])
+            self._happened("low-quality rate measured")
+        return flip
 
-    @contextmanager
-    def _step(self, title: str, expected: str) -> Generator[Step]:
-        step = Step(title, expected)
-        self.story.steps.append(step)
-        self._say(f"▶ {title}")
-        began = time.monotonic()
-        try:
-            yield step
-            step.is_as_expected = True
-        except QualityError as error:
-            step.found = str(error)
-            raise
-        finally:
-            step.seconds = time.monotonic() - began
-            self._say(f"{'✓' if step.is_as_expected else '✗'} {title}: {step.found}")
+    def _way_back(self, load: UserLoad, alerts: AlertReceiver, flip: BitFlip) -> None:
+        stage = self._stage
+        target = self._serving_snapshot()
+        with self._step("DAG decide_rollback", "roll back, once") as step:
+            stage.airflow.unpause("rollback")
+            run_id = self._run_dag("decide_rollback", {"service": SERVICE})
+            decision = stage.airflow.result("decide_rollback", run_id, "decide", 0)
+            expect(decision["action"] == "rollback", decision["headline"])
+            step.found = str(decision["headline"])
+            self._happened("decision")
+        with self._step("DAG rollback, started by the decision", "the snapshot serves") as step:
+            load.begin("during the rollback")
+            run_id = f"rollback__{decision['incident_id']}"
+            self._await_dag("rollback", run_id, on_task=self._note_moves(run_id))
+            load.begin("after the rollback")
+            report = stage.airflow.result("rollback", run_id, "report")
+            self._expect_alert(alerts, "rollback_done")
+            step.found = str(report["headline"])
+            self.story.reports.append({
+                "headline": f"post-mortem of {decision['incident_id']}",
+                "file": "",
+                "url": str(report.get("url") or ""),
+            })
+        with self._step("users ask the service again; score", "as in health") as step:
+            since = utc_now()
+            load.await_answers(since, REQUESTS)
+            result = self._score(step, since, "recovered")
+            expect(result["summary"] == "healthy", result["headline"])
+            self._happened("healthy answers proven")
+        with self._step("what serves now", "the snapshot's own files, alone") as step:
+            expect(self._serving_snapshot() == target, "the alias 'serving' was moved")
+            weights = stage.serving()
+            expect(sorted(weights.values()) == [100], f"the route leads to {dict(weights)}")
+            step.found = f"snapshot {target[:12]} at 100 %; the damaged copy: " + self._damage(flip)
 
-    def _deploy(self, model: Path) -> None:
-        """Copy the weights to where the service loads them from; the damage is done to this copy."""
-        shutil.rmtree(self._serving, ignore_errors=True)
-        try:
-            shutil.copytree(model, self._serving)
-        except OSError as error:
-            raise OutsideFailure(f"{self._serving} cannot be written: {error}") from error
+    def _step(self, title: str, expected: str) -> Any:
+        return self.story.step(title, expected, self._say)
 
-    def _start(self) -> Instance:
-        spec = EngineSpec(
-            self._serving, SERVICE, args=ENGINE_ARGS, env=self._guard_env(), port=self._port
-        )
-        self._instance = self._engine.start(spec)
-        self._say(f"vllm: starting, log {self._instance.log_path}")
-        return self._instance
+    def _happened(self, what: str) -> None:
+        self.story.moments.setdefault(what, time.monotonic() - self._deployed)
 
-    def _await(self, instance: Instance) -> None:
-        self._say("vllm: loading the model")
-        self._engine.wait_healthy(instance, 600.0)
-        self._say(f"vllm: first answers after {self._engine.warm_up(instance):.0f} s of warm-up")
-
-    def _stop_engine(self) -> None:
-        if self._instance is not None:
-            self._engine.stop(self._instance)
-            self._instance = None
-
-    def _guard_env(self) -> dict[str, str]:
-        assert self.story.addresses is not None  # noqa: S101 - S3 is started before
-        return guard_env(self._stack.config, SERVICE, self.story.addresses.s3 or "")
-
-    def _score_users(self, step: Step, name: str) -> Mapping[str, Any]:
-        assert self._instance is not None  # noqa: S101 - started in an earlier step
-        traffic = ask_as_users(self._instance)
-        self._say(f"  {traffic.requests} requests answered in {traffic.seconds:.0f} s, no error")
+    def _score(self, step: Step, since: datetime, name: str) -> Mapping[str, Any]:
         out = self._home / "demo" / f"scored-{name}"
         shutil.rmtree(out, ignore_errors=True)
         result = score_traffic(
-            traffic,
+            since,
             SERVICE,
-            self._exchange_log,
+            self._stage.exchange_log,
             out,
-            config=self._stack.config,
-            env=self._guard_env(),
+            config=self._stage.config,
+            env=self._stage.env(),
         )
         step.found = str(result["headline"])
         self.story.reports.append({
@@ -233,48 +185,29 @@ class Demo:
         })
         return result
 
-    def _configure(self) -> None:
-        whole = load_cases("builtin:core")
-        asked = thinned(whole, self._every)
-        cases = self._home / "demo" / "cases.jsonl"
-        write_cases(cases, asked, overwrite=True)
-        self._say(f"golden set: {len(asked)} of {len(whole)} cases, two healthy runs as baseline")
-        assert self.story.addresses is not None  # noqa: S101 - set one line before
-        write_local_config(
-            self._stack.config,
-            service=SERVICE,
-            endpoint=stack_parts.url(self._port),
-            model=SERVICE,
-            weights=self._serving,
-            # Not there yet when vLLM starts; the guard does not need it.
-            mlflow=self.story.addresses.mlflow or stack_parts.url(0),
-            work_dir=self._home / "runs",
-            engine_args=ENGINE_ARGS,
-            alert_connection=ALERT_CONNECTION,
-            cases=cases,
-            repeats=2,
-            exchange_log=self._exchange_log,
-        )
-        self.story.config = self._stack.config
-        self.story.endpoint = stack_parts.url(self._port)
-
-    def _settings(self) -> settings_module.Settings:
-        return settings_module.load(self._stack.config)
-
     def _run_dag(self, dag: str, form: Mapping[str, Any], expected_state: str = "success") -> str:
-        airflow = self._airflow
-        run_id = airflow.trigger(dag, form)
-        airflow.unpause(dag)
-        shown: set[tuple[str, str]] = set()
+        run_id = self._stage.airflow.trigger(dag, form)
+        self._stage.airflow.unpause(dag)
+        self._await_dag(dag, run_id, expected_state)
+        return run_id
+
+    def _await_dag(
+        self, dag: str, run_id: str, expected_state: str = "success", on_task: Any = None
+    ) -> None:
+        airflow = self._stage.airflow
+        shown: set[tuple[str, int, str]] = set()
 
         def progress(tasks: tuple[TaskState, ...]) -> None:
             for task in tasks:
-                mark = (task.task_id, str(task.state))
+                mark = (task.task_id, task.map_index, str(task.state))
                 if task.state and mark not in shown:
                     shown.add(mark)
-                    self._say(f"  {dag}.{task.task_id}: {task.state}")
+                    number = f"[{task.map_index}]" if task.map_index > 0 else ""
+                    self._say(f"  {dag}.{task.task_id}{number}: {task.state}")
+                    if on_task is not None:
+                        on_task(task)
 
-        state = airflow.wait(dag, run_id, timeout_s=1800.0, progress=progress)
+        state = airflow.wait(dag, run_id, timeout_s=DAG_TIMEOUT_S, progress=progress)
         self.story.run_urls.append(airflow.run_url(dag, run_id))
         if state != expected_state:
             bad = [t for t in airflow.task_states(dag, run_id) if t.state == "failed"]
@@ -283,16 +216,27 @@ class Demo:
                 f"{dag} ended as {state}, expected {expected_state}. Last lines of the log:\n"
                 + "\n".join(log.splitlines()[-15:])
             )
-        return run_id
+
+    def _note_moves(self, run_id: str) -> Any:
+        """Return a listener that keeps when the traffic has moved."""
+
+        def note(task: TaskState) -> None:
+            if task.task_id == "validate" and task.state == "success":
+                self._happened("target validated in staging")
+            if task.task_id == "move" and task.state == "success":
+                moves = self._stage.airflow.result("rollback", run_id, "begin")
+                self._happened(f"users at {moves[task.map_index]['name']}")
+
+        return note
 
     def _golden(self, step: Step, expected_state: str) -> Mapping[str, Any]:
         run_id = self._run_dag("golden_hourly", {"service": SERVICE}, expected_state)
-        airflow = self._airflow
+        airflow = self._stage.airflow
         # Mapped tasks: the demo has one service, so map index 0.
         result = airflow.result("golden_hourly", run_id, "run_golden", 0)
         published = airflow.result("golden_hourly", run_id, "publish", 0)
-        _expect(isinstance(result, dict), f"run_golden returned {result!r}")
-        _expect(isinstance(published, dict) and published.get("report_url"), "no report in MLflow")
+        expect(isinstance(result, dict), f"run_golden returned {result!r}")
+        expect(isinstance(published, dict) and published.get("report_url"), "no report in MLflow")
         step.found = str(result["headline"])
         self.story.reports.append({
             "headline": str(result["headline"]),
@@ -301,53 +245,21 @@ class Demo:
         })
         return dict(result)
 
-    def _corrupt(self) -> tuple[BitFlip, str]:
-        assert self._instance is not None  # noqa: S101 - started in an earlier step
-        self._stop_engine()
-        flip = flip_bit(self._serving, *FAULT)
-        instance = self._start()
-        self._await(instance)
-        body = {
-            "model": SERVICE,
-            "messages": [{"role": "user", "content": "Name three fruits."}],
-            "max_tokens": 24,
-        }
-        try:
-            health = httpx.get(f"{instance.endpoint}/health", timeout=10)
-            chat = httpx.post(
-                f"{instance.endpoint}/v1/chat/completions",
-                json=body,
-                headers=PROBE_HEADER,
-                timeout=120,
-            )
-        except httpx.HTTPError as error:
-            raise EngineFailed(f"{instance.endpoint} does not answer: {error}") from error
-        if (health.status_code, chat.status_code) != (200, 200):
-            raise EngineFailed(f"health {health.status_code}, chat {chat.status_code}: not silent")
-        return flip, str(chat.json()["choices"][0]["message"]["content"])
-
-    def _expect_alert(self, alerts: AlertReceiver) -> None:
+    def _expect_alert(self, alerts: AlertReceiver, name: str) -> None:
         """Callbacks run right after the task has ended, so the alert may take a moment."""
-        if alerts.wait_for("quality_bad", ALERT_TIMEOUT_S):
+        if alerts.wait_for(name, ALERT_TIMEOUT_S):
             return
-        raise ExpectationFailed(f"no alert 'quality_bad' came; received: {alerts.received}")
+        told = [event.get("name") for event in alerts.received]
+        raise ExpectationFailed(f"no alert '{name}' came; received: {told}")
 
-    def _first_difference(self, flip: BitFlip) -> str:
-        stored = snapshot_store(self._settings()).get(SERVICE, SERVING)
-        found = verify_folder(self._serving, stored.manifest.weights)
-        _expect(
+    def _serving_snapshot(self) -> str:
+        return snapshot_store(self._stage.settings()).get(SERVICE, SERVING).snapshot_id
+
+    def _damage(self, flip: BitFlip) -> str:
+        """Return what is wrong with the damaged copy, by the snapshot's hashes."""
+        stored = snapshot_store(self._stage.settings()).get(SERVICE, SERVING)
+        found = verify_folder(flip.file.parent, stored.manifest.weights)
+        expect(
             [d.path for d in found] == [flip.file.name], f"expected {flip.file.name}, found {found}"
         )
         return found[0].sentence
-
-
-def _expect(condition: object, what: str) -> None:
-    if not condition:
-        raise ExpectationFailed(f"not as expected: {what}")
-
-
-def thinned(cases: tuple[GoldenCase, ...], every: int) -> tuple[GoldenCase, ...]:
-    """Return the core cases and every ``every``-th other one, in order."""
-    return tuple(
-        case for number, case in enumerate(cases) if "core" in case.tags or number % every == 0
-    )

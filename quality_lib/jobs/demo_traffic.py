@@ -1,19 +1,21 @@
-"""The demo's users: real requests through the guarded server, and the score of what it recorded."""
+"""The demo's users: how many answers they have got, and the score of what the guard recorded of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from quality_lib.adapters.client_traffic import send_traffic
-from quality_lib.adapters.engine import Instance
 from quality_lib.adapters.own_command import run_quality
 from quality_lib.adapters.shipped_log import await_shipped
-from quality_lib.errors import OutsideFailure
+from quality_lib.exchanges.exchange import Exchange
+from quality_lib.exchanges.parse import parse_exchange
+from quality_lib.gates.gate import judge
+from quality_lib.jobs.check import CheckGates, check_gates
 from quality_lib.jobs.golden import utc_now
+from quality_lib.records import Outcome
+from quality_lib.settings import GateSettings
 
 REQUESTS = 64
 """Above the fifty that a verdict needs; some 20 s on two cores."""
@@ -21,28 +23,8 @@ REQUESTS = 64
 SHIP_TIMEOUT_S = 60.0
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """What users have asked, and since when."""
-
-    began: datetime
-    requests: int
-    seconds: float
-
-
-def ask_as_users(instance: Instance) -> Traffic:
-    """Send everyday requests; a request that fails ends the story, because garbage is no failure."""
-    began = utc_now()
-    sent = send_traffic(instance.endpoint, instance.served_name, REQUESTS)
-    if sent.failed:
-        raise OutsideFailure(
-            f"{sent.failed} of {REQUESTS} requests failed, first: {sent.first_failure}"
-        )
-    return Traffic(began, sent.answered, sent.seconds)
-
-
 def score_traffic(
-    traffic: Traffic,
+    since: datetime,
     service: str,
     log: Path,
     out: Path,
@@ -53,7 +35,7 @@ def score_traffic(
     """Score the records of the traffic with ``quality logs score``, and publish the score to MLflow."""
     await_shipped(log, SHIP_TIMEOUT_S)
     # Object stores keep whole seconds.
-    start = traffic.began.replace(microsecond=0)
+    start = since.replace(microsecond=0)
     end = utc_now().replace(microsecond=0) + timedelta(seconds=1)
     scored = run_quality(
         *("logs", "score", "--service", service, "--out", str(out)),
@@ -63,3 +45,14 @@ def score_traffic(
     )
     published = run_quality("logs", "publish", str(out), config=config, env=env)
     return {**scored, "report_url": published["report_url"]}
+
+
+def garbage_test() -> Callable[[str, str], bool]:
+    """Return a test of question and answer: whether a gate of level 4 says FAILED."""
+    gates: CheckGates = check_gates(GateSettings())
+
+    def is_garbage(question: str, text: str) -> bool:
+        exchange: Exchange = parse_exchange({"prompt": question, "text": text})
+        return judge(exchange, gates.answer).outcome is Outcome.FAILED
+
+    return is_garbage

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from quality_lib.cli import app
 from quality_lib.commands import demo as command
-from quality_lib.jobs.demo import ExpectationFailed, Step, Story
+from quality_lib.jobs.demo_story import ExpectationFailed, Step, Story
 
 
 class BrokenDemo:

@@ -6,7 +6,8 @@ import pytest
 
 from quality_lib.adapters.case_files import load_cases
 from quality_lib.golden.plan import decode_channel
-from quality_lib.jobs.demo import FULL, SHORT, USUAL, thinned
+from quality_lib.jobs.demo import FULL, SHORT, USUAL
+from quality_lib.jobs.demo_stage import thinned
 
 
 @pytest.mark.parametrize("every", [FULL, USUAL, SHORT])
