@@ -1,10 +1,11 @@
 """How many bad answers the gates find, and how many healthy ones they wrong, on the labelled exchanges.
 
-    python -m bench.gate_detection [--data DIR] [--out FILE]
+    python -m bench.gate_detection [--data DIR] [--out FILE] [--reference MODEL|off]
 
 The data is split by prompt: thresholds were chosen on ``tune``, and ``test`` was not looked at. The promise is kept
-or broken on ``test``, by the judgement of the output gates: what a caller asked for does not make an answer bad.
-The same with levels 1 and 2 stands beside it. The score of a detector is the rank of its outcome.
+or broken on ``test``, by what ``quality check`` asks: levels 1, 2 and 4 and the reference model. The same without
+the model, and level 4 alone, stand beside it. The score of a detector is the rank of its outcome; the measures of
+the reference model are scored by themselves as well.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +22,17 @@ from typing import Any
 
 from bench.gates_under_test import gates_by_level
 from bench.measures import auroc, machine, share
+from quality_lib import settings
+from quality_lib.adapters.model_source import DEFAULT_SOURCE
+from quality_lib.adapters.reference_model import ReferenceModel
 from quality_lib.exchanges.parse import parse_exchange
+from quality_lib.gates.answer_view import shared_view
+from quality_lib.gates.bounds import LearnedBounds
+from quality_lib.gates.coherence import coherence, worst_excess, worst_perplexity
 from quality_lib.gates.gate import Gate, judge
+from quality_lib.gates.output_limits import OutputLimits
+from quality_lib.gates.reading import Readings
+from quality_lib.jobs.reference_reading import readings_of
 from quality_lib.records import Outcome
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "exchanges"
@@ -30,6 +41,7 @@ FLAGGED = (Outcome.FAILED, Outcome.SUSPECT)
 MIN_FLAGGED = 0.95
 MAX_HEALTHY_FAILED = 0.01
 MAX_HEALTHY_SUSPECT = 0.03
+OFF = "off"
 RANK = {Outcome.FAILED: 2.0, Outcome.SUSPECT: 1.0}
 
 
@@ -101,9 +113,31 @@ def _detectors(bad: Sequence[Judged], healthy: Sequence[Judged]) -> dict[str, di
     return table
 
 
+def measures(rows: Sequence[dict[str, Any]], readings: Readings) -> dict[str, Any]:
+    """Return how well each measure of the reference model parts the answers that are long enough for it."""
+    found: dict[str, dict[str, list[float]]] = {
+        name: {"bad": [], "healthy": []} for name in ("perplexity", "excess")
+    }
+    for row in rows:
+        reading = readings(parse_exchange(row))
+        if reading is None:
+            continue
+        perplexity = worst_perplexity(reading, LearnedBounds().window)
+        if perplexity is not None:
+            found["perplexity"][row["label"]].append(perplexity)
+            found["excess"][row["label"]].append(worst_excess(reading, LearnedBounds().window))
+    return {
+        name: {
+            "answers": sum(map(len, by_label.values())),
+            **auroc(by_label["bad"], by_label["healthy"]),
+        }
+        for name, by_label in found.items()
+    }
+
+
 def is_met(result: dict[str, Any]) -> bool:
-    """Return whether the output gates keep the promise on the rows nobody tuned on."""
-    test = result["splits"]["test"]["output_gates"]
+    """Return whether what ``quality check`` asks keeps the promise on the rows nobody tuned on."""
+    test = result["splits"]["test"][result["promise"]]
     return bool(
         test["bad_flagged"]["share"] >= MIN_FLAGGED
         and test["healthy_failed"]["share"] <= MAX_HEALTHY_FAILED
@@ -115,6 +149,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--reference", default=DEFAULT_SOURCE, help="a model, or 'off'")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     rows = [
@@ -124,16 +159,29 @@ def main() -> None:
     ]
     levels = gates_by_level()
     every = tuple(gate for gates in levels.values() for gate in gates)
-    splits = {}
+    readings: Readings | None = None
+    if args.reference != OFF:
+        began = time.monotonic()
+        model = ReferenceModel(args.reference, settings.home() / "models")
+        readings = readings_of(model, [parse_exchange(row) for row in rows])
+        seconds = round(time.monotonic() - began, 1)
+        reading_gate = coherence(OutputLimits(), LearnedBounds(), shared_view(), readings)
+    splits: dict[str, dict[str, Any]] = {}
     for split in SPLITS:
         chosen = [row for row in rows if row["split"] == split]
         splits[split] = {
             "output_gates": measured(chosen, levels["4"]),
             "all_gates": measured(chosen, every),
         }
+        if readings is not None:
+            splits[split]["with_reference"] = measured(chosen, (*every, reading_gate))
+            splits[split]["reference_measures"] = measures(chosen, readings)
     result = {
         **machine(),
         "rows": len(rows),
+        "promise": "all_gates" if readings is None else "with_reference",
+        "reference": args.reference,
+        "reference_seconds": None if readings is None else seconds,
         "targets": {
             "bad_flagged": MIN_FLAGGED,
             "healthy_failed": MAX_HEALTHY_FAILED,
@@ -153,6 +201,9 @@ def main() -> None:
 def _print(result: dict[str, Any]) -> None:
     for split, by_gates in result["splits"].items():
         for gates, found in by_gates.items():
+            if gates == "reference_measures":
+                print(f"{split}, {gates}: {found}")
+                continue
             print(f"{split}, {gates}:")
             for name in ("bad_flagged", "healthy_failed", "healthy_suspect"):
                 told = found[name]

@@ -1,14 +1,15 @@
 """Put the labelled test data together: what was written, what was computed, what the real model said and was kept.
 
-    python -m bench.exchanges.assemble [--candidates FILE]
+    python -m bench.exchanges.assemble [--candidates FILE] [--fresh-candidates FILE]
 
-``kept.txt`` names the candidates of ``collect`` that a person has read and called bad or healthy; the others are
-dropped. Without ``--candidates`` the model's answers are taken from the data as they are.
+``kept.txt`` and ``kept-fresh.txt`` name the candidates of ``collect`` that were read and called bad or healthy; the
+others are dropped. Without a file of candidates the model's answers are taken from the data as they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import sys
@@ -16,17 +17,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.exchanges import made_cases, written_cases
+from bench.exchanges import fresh_prompts, made_cases, written_cases
 
 HERE = Path(__file__).parent
 DATA = HERE.parents[1] / "tests" / "data" / "exchanges"
-KEPT = HERE / "kept.txt"
+KEPT, KEPT_FRESH = HERE / "kept.txt", HERE / "kept-fresh.txt"
+FRESH = "-fresh"
+"""Ends the names of the files whose written cases are of the test half."""
 LABELS = ("healthy", "bad")
 FIELDS = (
     "id", "label", "kind", "why", "source", "split", "prompt", "messages", "text", "finish_reason", "params",
     "tools", "tool_calls", "usage", "response_format", "expected_prompt_tokens", "nonce",
 )  # fmt: skip
-TEST_SHARE = 0.5
 
 
 def asked(row: dict[str, Any]) -> str:
@@ -37,9 +39,22 @@ def asked(row: dict[str, Any]) -> str:
 
 
 def split_of(prompt: str) -> str:
-    """Return ``tune`` or ``test``; the same prompt is never in both, whoever answered it."""
-    digest = hashlib.sha256(" ".join(prompt.lower().split()).encode()).digest()
-    return "test" if digest[0] < 256 * TEST_SHARE else "tune"
+    """Return ``test`` for the fresh prompts, else ``tune``; one prompt is never in both, whoever answered it."""
+    return "test" if _folded(prompt) in _fresh_prompts() else "tune"
+
+
+def _folded(prompt: str) -> str:
+    return " ".join(prompt.lower().split())
+
+
+@functools.cache
+def _fresh_prompts() -> frozenset[str]:
+    written = (
+        asked(row)
+        for path in written_cases.WRITTEN.glob(f"*{FRESH}.txt")
+        for row in written_cases.read(path)
+    )
+    return frozenset(map(_folded, (*written, *(prompt.user for prompt in fresh_prompts.ALL))))
 
 
 def identity(row: dict[str, Any]) -> str:
@@ -56,15 +71,15 @@ def finished(row: dict[str, Any], label: str) -> dict[str, Any]:
     return {name: whole[name] for name in FIELDS if name in whole}
 
 
-def kept_rows(candidates: Path) -> list[tuple[dict[str, Any], str]]:
-    """Return the candidates that ``kept.txt`` names, with its labels.
+def kept_rows(candidates: Path, names: Path = KEPT) -> list[tuple[dict[str, Any], str]]:
+    """Return the candidates that a list of kept ones names, with its labels.
 
     A line is ``LABEL CANDIDATE [KIND [WHY]]``; kind and reason are the fault's own where they are not given.
     """
     lines = candidates.read_text("utf-8").splitlines()
     by_id = {row["id"]: row for row in map(json.loads, lines)}
     kept = []
-    for line in KEPT.read_text("utf-8").splitlines():
+    for line in names.read_text("utf-8").splitlines():
         label, name, *more = line.split(" ", 3)
         if name not in by_id:
             print(f"no candidate {name}", file=sys.stderr)
@@ -77,9 +92,14 @@ def kept_rows(candidates: Path) -> list[tuple[dict[str, Any], str]]:
     return kept
 
 
-def from_data() -> list[tuple[dict[str, Any], str]]:
+def from_data(split: str | None = None) -> list[tuple[dict[str, Any], str]]:
+    """Return the model's answers that stand in the data, those of one split or all."""
     rows = [row for label in LABELS for row in read(DATA / f"{label}.jsonl")]
-    return [(row, row["label"]) for row in rows if row["source"].startswith("real model")]
+    return [
+        (row, row["label"])
+        for row in rows
+        if row["source"].startswith("real model") and split in {None, split_of(asked(row))}
+    ]
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -108,9 +128,14 @@ def write(rows: Sequence[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--candidates", type=Path)
+    parser.add_argument("--fresh-candidates", type=Path)
     args = parser.parse_args()
     DATA.mkdir(parents=True, exist_ok=True)
-    model_rows = kept_rows(args.candidates) if args.candidates else from_data()
+    model_rows = kept_rows(args.candidates) if args.candidates else from_data("tune")
+    if args.fresh_candidates:
+        model_rows += kept_rows(args.fresh_candidates, KEPT_FRESH)
+    else:
+        model_rows += from_data("test")
     for label, rows in assembled(model_rows).items():
         write(rows, DATA / f"{label}.jsonl")
         tests = sum(row["split"] == "test" for row in rows)

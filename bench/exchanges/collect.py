@@ -1,6 +1,8 @@
 """Ask the real model, healthy and under every fault, and write down what it says: candidates for a person to read.
 
-    python -m bench.exchanges.collect --out FILE [--model DIR] [--work DIR] [--minutes 6] [--only FAULT ...]
+    python -m bench.exchanges.collect --out FILE [--fresh] [--model DIR] [--work DIR] [--minutes 6] [--only FAULT ...]
+
+With ``--fresh`` the prompts are those of ``fresh_prompts``, two a fault.
 
 One vLLM server is started with ``damage.Damage`` inside and harmed and mended between the faults. Every finished
 fault is appended to FILE at once, so the same command goes on where it stopped. Exit code 75: time ran out.
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import random
 import sys
@@ -20,7 +23,7 @@ from typing import Any
 
 import httpx
 
-from bench.exchanges import prompts
+from bench.exchanges import fresh_prompts, prompts
 from bench.exchanges.faults import FAULTS, Fault
 from bench.exchanges.prompts import Prompt
 from quality_lib import settings
@@ -49,6 +52,14 @@ HEALTHY = (
     Fault("healthy-plain", "healthy", "nothing is wrong", only=tuple(p.id for p in prompts.PLAIN),
           prompts=len(prompts.PLAIN), request={"temperature": 0.3, "top_p": 0.9}),
 )  # fmt: skip
+FRESH_EACH = 2
+FRESH_LONGEST, FRESH_LONGEST_UNHARMED = 72, 160
+"""Tokens of an answer under a fault: what is wrong with a harmed server shows soon, an answer without end later."""
+FRESH_HEALTHY = (
+    Fault("fresh-sampled", "healthy", "nothing is wrong", only=tuple(fresh_prompts.BY_ID),
+          prompts=len(fresh_prompts.ALL), request={"temperature": 0.4, "top_p": 0.9}),
+)  # fmt: skip
+KNOWN = {**prompts.BY_ID, **fresh_prompts.BY_ID}
 STOPS = ["\n", "."]
 CUT_KEEPS = 12
 """Words of the prompt that a cutting proxy lets through."""
@@ -58,7 +69,7 @@ class Server:
     """The harmed server as seen over HTTP."""
 
     def __init__(self, endpoint: str, tokenizer: Any) -> None:
-        self.client = httpx.AsyncClient(base_url=endpoint, timeout=300, trust_env=False)
+        self.client = httpx.AsyncClient(base_url=endpoint, timeout=1200, trust_env=False)
         self.tokenizer = tokenizer
 
     async def rpc(self, method: str, *args: str) -> None:
@@ -150,7 +161,8 @@ async def stops_ignored(server: Server, prompt: Prompt, params: dict[str, Any]) 
 
 
 async def swap(server: Server, prompt: Prompt, params: dict[str, Any]) -> dict[str, Any]:
-    others = [p for p in prompts.EXACT if p.nonce and p.id != prompt.id]
+    among = fresh_prompts.EXACT if prompt.id in fresh_prompts.BY_ID else prompts.EXACT
+    others = [p for p in among if p.nonce and p.id != prompt.id]
     return await server.chat(others[0], params)
 
 
@@ -165,11 +177,25 @@ TWISTS = {
 def chosen(fault: Fault) -> list[Prompt]:
     """Return the prompts of a fault: always the same ones."""
     if fault.only:
-        return [prompts.BY_ID[name] for name in fault.only][: fault.prompts]
+        return [KNOWN[name] for name in fault.only][: fault.prompts]
     pool = [p for p in prompts.ALL if fault.kind == "healthy" or p not in prompts.STRUCTURED]
     if fault.prompts >= len(pool):
         return pool
     return random.Random(fault.name).sample(pool, fault.prompts)
+
+
+def with_fresh_prompts(fault: Fault) -> Fault:
+    """Return the fault with a few fresh prompts, like those it names where it names any."""
+    if fault.only:
+        names = [fresh_prompts.LIKE[name] for name in fault.only if name in fresh_prompts.LIKE]
+    else:
+        among = [p.id for p in fresh_prompts.OPEN]
+        names = random.Random(f"fresh {fault.name}").sample(among, FRESH_EACH)
+    most = FRESH_LONGEST if fault.harms or fault.cache else FRESH_LONGEST_UNHARMED
+    longest = min(most, fault.request.get("max_tokens", 110))
+    return dataclasses.replace(
+        fault, only=tuple(names[:FRESH_EACH]), request={**fault.request, "max_tokens": longest}
+    )
 
 
 def params_of(fault: Fault, prompt: Prompt, number: int) -> dict[str, Any]:
@@ -278,6 +304,7 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=600.0, help="of asking, before it stops cleanly"
     )
+    parser.add_argument("--fresh", action="store_true", help="ask the fresh prompts")
     parser.add_argument("--only", nargs="*", default=[], help="names of faults")
     args = parser.parse_args()
     from transformers import AutoTokenizer
@@ -287,14 +314,17 @@ def main() -> None:
     )
     args.out.parent.mkdir(parents=True, exist_ok=True)
     done = done_faults(args.out)
-    faults = [f for f in (*HEALTHY, *FAULTS) if f.name not in done]
+    every = (*HEALTHY, *FAULTS)
+    if args.fresh:
+        every = (*map(with_fresh_prompts, FAULTS), *FRESH_HEALTHY)
+    faults = [f for f in every if f.name not in done]
     if args.only:
         faults = [f for f in faults if f.name in args.only]
     if not faults:
         return
     spec = EngineSpec(model, NAME, SERVER_ARGS, env={"VLLM_SERVER_DEV_MODE": "1"}, drain_s=5.0)
     engine = LocalEngine(args.work or settings.home() / "bench-exchanges")
-    with running(engine, spec, timeout_s=600.0) as instance:
+    with running(engine, spec, timeout_s=1500.0) as instance:
         tokenizer = AutoTokenizer.from_pretrained(model)
         until = time.monotonic() + args.minutes * 60
         complete = asyncio.run(collect(instance.endpoint, tokenizer, args.out, faults, until))

@@ -24,7 +24,7 @@ class Prompt:
         return [*head, {"role": "user", "content": self.user}]
 
 
-def _schema(called: str, /, **properties: Any) -> dict[str, Any]:
+def schema(called: str, /, **properties: Any) -> dict[str, Any]:
     shape = {"type": "object", "properties": properties, "required": sorted(properties)}
     return {"type": "json_schema", "json_schema": {"name": called, "schema": shape}}
 
@@ -218,19 +218,19 @@ STRUCTURED = (
     Prompt(
         "json-person",
         "Give me a person with name and age as JSON.",
-        response_format=_schema("person", name=TEXT, age={"type": "integer"}),
+        response_format=schema("person", name=TEXT, age={"type": "integer"}),
         max_tokens=90,
     ),
     Prompt(
         "json-book",
         "Give me a book with title and author as JSON.",
-        response_format=_schema("book", title=TEXT, author=TEXT),
+        response_format=schema("book", title=TEXT, author=TEXT),
         max_tokens=110,
     ),
     Prompt(
         "json-city",
         "Give me a city with its country and population as JSON.",
-        response_format=_schema("city", name=TEXT, country=TEXT, population={"type": "integer"}),
+        response_format=schema("city", name=TEXT, country=TEXT, population={"type": "integer"}),
         max_tokens=110,
     ),
     Prompt(

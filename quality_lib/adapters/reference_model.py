@@ -1,4 +1,4 @@
-"""How likely a small reference language model finds texts: its log-probability of every token.
+"""How likely a small reference language model finds texts: its log-probability of every token, and its doubt.
 
 The answer is read with its prompt before it. An answer that merely does what was asked (a list of
 numbers, another language, one line repeated ten times) is then as likely as prose; without the prompt
@@ -7,6 +7,7 @@ it would look like noise, and harmless oddity costs more than a missed fault.
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 
 from quality_lib.adapters.model_source import prepare
 from quality_lib.errors import BadInput, OutsideFailure
+from quality_lib.gates.reading import Reading
 
 CONTEXT_TOKENS = 256
 """Tokens read before the ones that are judged: the prompt's end, or the text so far."""
@@ -22,7 +24,8 @@ SEGMENT_TOKENS = 512
 LONGEST_ANSWER = 4096
 """Tokens of an answer that are judged; of a longer one its two ends, for answers go bad at their end."""
 _BYTES_PER_LOGIT = 4
-_COPIES = 3  # the outputs, their 32-bit copy, and the normalised ones
+_COPIES = 4  # the outputs, their 32-bit copy, the normalised ones, and what entropies need
+_Values = list[tuple[float, float]]
 
 Progress = Callable[[str, int, int], None]
 
@@ -48,18 +51,16 @@ class ReferenceModel:
         *,
         memory_mb: int = 512,
         say: Callable[[str], None] = lambda _: None,
+        progress: Progress = lambda stage, done, total: None,
     ) -> None:
         self._source, self._cache, self._say = source, cache, say
+        self._progress = progress
         self._budget = memory_mb * 2**20
         self._model: Any = None
         self._tokenizer: Any = None
 
-    def logprobs(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        progress: Progress = lambda stage, done, total: None,
-    ) -> list[tuple[float, ...]]:
-        """Return, for each (prompt, answer), the log-probabilities of the answer's tokens in nats.
+    def read(self, pairs: Sequence[tuple[str, str]]) -> list[Reading]:
+        """Read every (prompt, answer): the answer's tokens after the prompt.
 
         The tokens are the reference's own. An empty answer has none. Memory is bounded by
         ``memory_mb`` beside the weights, whatever the number and length of the texts.
@@ -70,8 +71,8 @@ class ReferenceModel:
             for number, (prompt, answer) in enumerate(pairs)
             for segment in self._segments(number, prompt, answer)
         ]
-        scored: list[list[tuple[float, ...]]] = [[] for _ in pairs]
-        found: dict[int, tuple[float, ...]] = {}
+        scored: list[_Values] = [[] for _ in pairs]
+        found: dict[int, _Values] = {}
         # Segments of one length cost no padding; the order of the result is restored below.
         order = sorted(range(len(segments)), key=lambda n: segments[n].length)
         done = 0
@@ -79,19 +80,21 @@ class ReferenceModel:
             for place, values in zip(batch, self._score([segments[n] for n in batch]), strict=True):
                 found[place] = values
             done += len(batch)
-            progress("reference perplexity", done, len(segments))
+            self._progress("reference perplexity", done, len(segments))
         for place, segment in enumerate(segments):
-            scored[segment.answer].append(found[place])
-        return [tuple(value for part in parts for value in part) for parts in scored]
+            scored[segment.answer].extend(found[place])
+        return [
+            Reading(tuple(v for v, _ in values), tuple(e for _, e in values)) for values in scored
+        ]
 
     def _load(self) -> None:
         if self._model is not None:
             return
+        folder = prepare(self._source, self._cache, say=self._say).path
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
 
-        folder = prepare(self._source, self._cache, say=self._say).path
         on_gpu = torch.cuda.is_available()
         if not on_gpu:
             # Others run beside us. On a busy machine threads that wait for each other spin: two took
@@ -102,8 +105,7 @@ class ReferenceModel:
             self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
             model = AutoModelForCausalLM.from_pretrained(
                 folder,
-                # 16-bit arithmetic is slow on most CPUs.
-                dtype=torch.bfloat16 if on_gpu else torch.float32,
+                dtype=torch.bfloat16 if on_gpu or _has_fast_bfloat16() else torch.float32,
                 local_files_only=True,
             )
         except (OSError, ValueError, KeyError) as error:
@@ -113,6 +115,7 @@ class ReferenceModel:
                 field="scoring.reference_model",
             ) from error
         self._model = model.to("cuda" if on_gpu else "cpu").eval()
+        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     def _segments(self, number: int, prompt: str, answer: str) -> list[_Segment]:
         ids = self._encode(answer)
@@ -150,7 +153,7 @@ class ReferenceModel:
             batches[-1].append(place)
         return batches
 
-    def _score(self, batch: Sequence[_Segment]) -> list[tuple[float, ...]]:
+    def _score(self, batch: Sequence[_Segment]) -> list[_Values]:
         import torch
 
         longest = max(segment.length for segment in batch)
@@ -159,27 +162,44 @@ class ReferenceModel:
         for row, segment in enumerate(batch):
             ids[row, : segment.length] = torch.tensor([*segment.context, *segment.target])
             mask[row, : segment.length] = 1
+        # Outputs at the prompts' places would be thrown away, and cost as much as the others.
+        first = min(len(segment.context) for segment in batch) - 1 if self._keeps else 0
+        keep = {"logits_to_keep": longest - first} if self._keeps else {}
         device = self._model.device
         try:
             with torch.inference_mode():
                 logits = self._model(
-                    input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False
+                    input_ids=ids.to(device),
+                    attention_mask=mask.to(device),
+                    use_cache=False,
+                    **keep,
                 ).logits
-                return [self._chosen(logits[row], segment) for row, segment in enumerate(batch)]
+                return [
+                    self._chosen(logits[row], segment, first) for row, segment in enumerate(batch)
+                ]
         except torch.OutOfMemoryError as error:
             raise OutsideFailure(
                 "the reference model ran out of memory: lower scoring.reference_memory_mb"
             ) from error
 
     @staticmethod
-    def _chosen(logits: Any, segment: _Segment) -> tuple[float, ...]:
+    def _chosen(logits: Any, segment: _Segment, first: int) -> _Values:
         import torch
 
         # The output at one place speaks of the token at the next.
-        start, end = len(segment.context) - 1, segment.length - 1
+        start, end = len(segment.context) - 1 - first, segment.length - 1 - first
         target = torch.tensor(segment.target, device=logits.device).unsqueeze(1)
-        values = torch.log_softmax(logits[start:end].float(), dim=-1).gather(1, target)
-        return tuple(values.squeeze(1).tolist())
+        every = torch.log_softmax(logits[start:end].float(), dim=-1)
+        chosen = every.gather(1, target).squeeze(1)
+        entropies = -(every.exp() * every).sum(dim=-1)
+        return list(zip(chosen.tolist(), entropies.tolist(), strict=True))
+
+
+def _has_fast_bfloat16() -> bool:
+    """Whether this CPU multiplies 16-bit matrices in hardware; elsewhere 32 bits are faster."""
+    import torch
+
+    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
 
 
 def _cut(number: int, before: Sequence[int], ids: Sequence[int]) -> list[_Segment]:

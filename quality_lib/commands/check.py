@@ -14,12 +14,22 @@ from quality_lib.adapters.exchange_files import STDIN, read_exchanges
 from quality_lib.commands.check_lines import CheckLines
 from quality_lib.commands.output import AsJson, progress_bar, stderr, stdout
 from quality_lib.errors import EXIT_GOOD, BadInput, NoData
+from quality_lib.gates.answer_view import shared_view
+from quality_lib.gates.bounds import LearnedBounds
+from quality_lib.gates.coherence import coherence
 from quality_lib.gates.gate import Level
 from quality_lib.jobs.check import LEVELS, CheckCounts, Checked, CheckGates, check, check_gates
+from quality_lib.jobs.reference_reading import ReferenceReader
 from quality_lib.records import Outcome, Verdict
 from quality_lib.serving.server_tokenizer import ServerTokenizer
-from quality_lib.settings import GateSettings, Settings, config_path, load
+from quality_lib.settings import GateSettings, ServiceSettings, Settings, config_path, home, load
 
+OFF = "off"
+REFERENCE = "builtin:smollm2-135m"
+REFERENCE_ROWS = 500
+"""Answers that the reference model reads unless told otherwise: about a minute on two quiet cores."""
+COHERENCE = "coherence"
+TOGETHER = 64
 _SHOWN = (Outcome.FAILED, Outcome.SUSPECT, Outcome.UNJUDGED)
 _COLOURS = {
     Outcome.FAILED: "bold red",
@@ -51,6 +61,16 @@ def check_command(
         Path | None,
         typer.Option(help="Count prompt tokens with the tokenizer of this model folder."),
     ] = None,
+    reference: Annotated[
+        str,
+        typer.Option(
+            help="Language model that reads the answers, for nonsense that no rule can tell: a folder, "
+            "a .gguf file or the packaged one; 'off' is many times faster."
+        ),
+    ] = REFERENCE,
+    reference_rows: Annotated[
+        int, typer.Option(min=0, help="It reads so many answers at most; 0: all.")
+    ] = REFERENCE_ROWS,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None,
     top: Annotated[int, typer.Option(min=0, help="How many bad records the table shows.")] = 20,
     as_json: AsJson = False,
@@ -62,12 +82,16 @@ def check_command(
     """
     settings = _settings(service, config)
     gates = _gates(settings, service, level, gate, tokenizer)
+    reader = None
+    if _asks_reference(reference, level, gate):
+        chosen = settings.service(service) if settings and service else None
+        reader = _reader(chosen, reference, reference_rows, together=1 if file == STDIN else None)
     counts = CheckCounts()
     worst: dict[Outcome, list[Checked]] = {outcome: [] for outcome in _SHOWN}
     out, lines = typer.get_binary_stream("stdout"), CheckLines()
     with progress_bar(quiet=not stderr.is_terminal) as progress:
         task = progress.add_task("judging", total=limit)
-        for checked in check(read_exchanges(file), gates):
+        for checked in check(read_exchanges(file), gates, reader):
             counts.add(checked)
             if checked.bad_line is not None:
                 _tell_bad_line(checked, counts.bad_lines)
@@ -83,6 +107,12 @@ def check_command(
                 break
         progress.update(task, completed=counts.records)
     out.flush()
+    if reader is not None and reader.left_out:
+        stderr.print(
+            f"the reference model read the first {reader.read:,} answers that nothing else failed; "
+            f"{reader.left_out:,} more were not read (--reference-rows 0 reads all)",
+            highlight=False,
+        )
     _finish(file, counts, worst, top, as_json=as_json)
 
 
@@ -148,8 +178,43 @@ def _gates(
     )
 
 
+def _asks_reference(reference: str, levels: list[int] | None, names: list[str] | None) -> bool:
+    return (
+        reference != OFF
+        and (not levels or int(Level.OUTPUT) in levels)
+        and (not names or COHERENCE in names)
+    )
+
+
+def _reader(
+    service: ServiceSettings | None, reference: str, rows: int, together: int | None
+) -> ReferenceReader | None:
+    """Return what reads answers with the reference model; None when the service switches it off."""
+    gates = service.gates if service else GateSettings()
+    if COHERENCE in gates.disabled:
+        return None
+    from quality_lib.adapters.reference_model import ReferenceModel
+
+    bounds = read_bounds(gates.bounds) if gates.bounds else LearnedBounds()
+
+    def say(text: str) -> None:
+        stderr.print(escape(text), highlight=False)
+
+    def give_up(problem: str) -> None:
+        say(f"no answer was read by a reference model: {problem}")
+
+    return ReferenceReader(
+        ReferenceModel(reference, home() / "models", say=say),
+        lambda readings: coherence(gates.output, bounds, shared_view(), readings),
+        most=rows or None,
+        together=together or TOGETHER,
+        # Asked for by name it must be there; by default it is a help.
+        give_up=give_up if reference == REFERENCE else None,
+    )
+
+
 def _check_names(names: list[str], gates: CheckGates) -> None:
-    known = sorted(gate.name for gate in (*gates.request, *gates.answer))
+    known = sorted([COHERENCE, *(gate.name for gate in (*gates.request, *gates.answer))])
     for name in names:
         if name not in known and name != "input_scope":
             raise BadInput(f"there is no gate '{name}'", fix=f"use one of: {', '.join(known)}")

@@ -18,7 +18,7 @@ from quality_lib.gates.layout import (
 )
 from quality_lib.gates.lazy import lazy
 from quality_lib.gates.wishes import Wishes
-from quality_lib.gates.word_kind import kinds_of
+from quality_lib.gates.word_signs import Signs, signs_of, small_tokens_of
 
 CUT_REASONS = frozenset({
     *("length", "max_tokens", "MAX_TOKENS"),
@@ -53,15 +53,21 @@ class AnswerView:
         """What stands between blanks in the prose."""
         self.small = self.prose.lower()
         """The prose in small letters."""
-        self.small_tokens = self.small.split()
-        """What stands between blanks there."""
-        self.longest = max(map(len, self.tokens), default=0)
-        """Characters of the longest of the tokens."""
 
     @lazy
+    def small_tokens(self) -> list[str]:
+        """What stands between blanks in the prose in small letters."""
+        return small_tokens_of(self.tokens)
+
+    @lazy
+    def signs(self) -> Signs:
+        """What every token is, one character each."""
+        return signs_of(self.tokens)
+
+    @property
     def kinds(self) -> str:
-        """The kind of every token, one character each (``word_kind``)."""
-        return kinds_of(self.tokens)
+        """Return the kind of every token, one character each (``word_kind``)."""
+        return self.signs.kinds
 
     @lazy
     def wishes(self) -> Wishes:
@@ -117,11 +123,21 @@ def shared_view() -> View:
 
 WORDS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 """Words as runs of letters."""
-_MARKS_TO_BLANKS = {
-    code: " " for code in range(128) if not (chr(code).isalpha() or chr(code) == "'")
-}
+_MARKS_TO_BLANKS = bytes(
+    code if chr(code).isalpha() or chr(code) == "'" else 32 for code in range(128)
+) + bytes(128)
 
 
 def words_of(text: str) -> list[str]:
     """Return nearly what ``WORDS`` finds, many times faster in ASCII; quotes may stick to words."""
-    return text.translate(_MARKS_TO_BLANKS).split() if text.isascii() else WORDS.findall(text)
+    if not text.isascii():
+        return WORDS.findall(text)
+    return text.encode().translate(_MARKS_TO_BLANKS).decode().split()
+
+
+_LOOSE_QUOTE = re.compile(r"'(?![a-zA-Z])|(?<![a-zA-Z])'")
+
+
+def are_words(text: str) -> bool:
+    """Whether ``words_of`` finds in the text the very words of ``WORDS``."""
+    return "'" not in text or not text.isascii() or _LOOSE_QUOTE.search(text) is None

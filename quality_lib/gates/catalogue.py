@@ -91,7 +91,7 @@ def every_gate() -> tuple[Gate, ...]:
     of_models = model_gates(
         limits,
         bounds,
-        perplexities=lambda _exchange: (),
+        readings=lambda _exchange: None,
         embed=lambda texts: tuple(() for _ in texts),
         expected=lambda _exchange: (),
     )

@@ -1,183 +1,184 @@
-"""Level 4: how likely the text is, window by window. Pure.
+"""Level 4: how likely the text is to a reference language model, window by window. Pure.
 
-Two witnesses: a reference language model, whose perplexities come from a callable, and the server
-itself, by the log-probabilities and entropies that it reported. The own ones are judged from both
-sides: a corrupt context gives wrong tokens with full confidence.
+Two measures of the same reading. Perplexity tells nonsense of any kind, but is high as well where a
+small model could not know what comes: names, numbers, other languages. The *excess* takes off the
+doubt that the model itself had at each token: what is left is surprise that nothing explains.
+
+Dense prose that people wrote is improbable to a small model, so the constants are wide; a bound learned
+from a service's own answers is many times closer. Of a text that holds words no language writes a
+smaller perplexity is enough: two witnesses say the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import accumulate
+import math
+from dataclasses import dataclass
 
-from quality_lib.exchanges.exchange import Exchange
 from quality_lib.gates.answer_view import AnswerView, View
-from quality_lib.gates.bounds import LearnedBounds, Range
+from quality_lib.gates.bounds import LearnedBounds
+from quality_lib.gates.function_words import OF_LANGUAGE
 from quality_lib.gates.gate import Gate, Reason
 from quality_lib.gates.output_gate import failed, output_gate, suspect, unjudged
 from quality_lib.gates.output_limits import OutputLimits
+from quality_lib.gates.perplexity import windowed_means, windowed_perplexities
+from quality_lib.gates.reading import Reading, Readings
+from quality_lib.gates.word_kind import GLUED, NUMBER, ODD
 from quality_lib.records import Outcome, Verdict
 
-PERPLEXITY_REASONS = (
+_REPORTS = "OpenAI status of February 2024, TensorRT-LLM#11125"
+REASONS = (
     Reason(
         "perplexity_high",
         Outcome.SUSPECT,
         "A window of the answer is improbable to the reference model.",
         "gates.output.max_perplexity",
-        "OpenAI status of February 2024, TensorRT-LLM#11125",
+        _REPORTS,
     ),
     Reason(
         "perplexity_very_high",
         Outcome.FAILED,
         "A window of the answer is nonsense to the reference model.",
         "gates.output.max_perplexity",
-        "OpenAI status of February 2024, TensorRT-LLM#11125",
+        _REPORTS,
     ),
-    Reason("perplexity_unknown", Outcome.UNJUDGED, "The reference model scored nothing of it."),
+    Reason(
+        "excess_high",
+        Outcome.SUSPECT,
+        "A window surprises the reference model far more than its own doubt explains.",
+        "gates.output.max_excess",
+        _REPORTS,
+    ),
+    Reason(
+        "odd_and_improbable",
+        Outcome.SUSPECT,
+        "The answer holds words that no language writes, and is improbable to the reference model.",
+        "gates.output.max_perplexity_odd",
+        _REPORTS,
+    ),
+    Reason("perplexity_unknown", Outcome.UNJUDGED, "The reference model did not read the answer."),
 )
-OWN_REASONS = (
-    Reason(
-        "nan_logits",
-        Outcome.FAILED,
-        "The server counted steps whose logits held NaN or infinity.",
-        source="vllm#18777, vllm#27301, vllm#53029",
-    ),
-    Reason(
-        "logprob_low",
-        Outcome.SUSPECT,
-        "In a window the chosen tokens were improbable to the server itself.",
-        "gates.output.min_logprob",
-        "vllm#44988",
-    ),
-    Reason(
-        "logprob_high",
-        Outcome.SUSPECT,
-        "In a window nothing was ever in doubt: a loop or a corrupt context.",
-        "gates.output.max_logprob",
-        "llm-scaler#721",
-    ),
-    Reason(
-        "entropy_high",
-        Outcome.SUSPECT,
-        "In a window the next token was open at nearly every step.",
-        "gates.output.max_entropy",
-        "vllm#44988",
-    ),
-    Reason(
-        "entropy_low",
-        Outcome.SUSPECT,
-        "In a window the next token was never open, less than in any healthy answer.",
-        "gates.bounds",
-        "llm-scaler#721",
-    ),
-    Reason("confidence_unknown", Outcome.UNJUDGED, "The server reported neither."),
-)
-Perplexities = Callable[[Exchange], Sequence[float]]
-"""The perplexity of every window of an answer under the reference model; empty: not scored."""
 _VERY = 10.0
 """Times the bound from which a window is nonsense rather than unusual."""
+_FEW = 16
+"""Tokens below which a rare name decides the mean: judged in English alone, and only when far out."""
+_RARE, _LISTED = 3, 5
+"""Times the bound: of few tokens, and of lists of words, where nothing tells the next one."""
+_ENGLISH = OF_LANGUAGE["en"]
+_PROSE = 0.25
+"""Share of English function words from which a text is English prose."""
+_EDGES = ".,;:!?\"'()*"
+_ODD_SHARE, _NUMBER_SHARE, _ODD_LEAST = 0.12, 0.3, 6
+"""Shares of odd words and of numbers, in so many words at the least, that make a second witness."""
 
 
-def coherence(
-    limits: OutputLimits, bounds: LearnedBounds, view: View, perplexities: Perplexities
-) -> Gate:
+@dataclass(frozen=True)
+class _Bounds:
+    perplexity: float
+    odd: float
+    kind: str
+
+
+def coherence(limits: OutputLimits, bounds: LearnedBounds, view: View, readings: Readings) -> Gate:
     """Suspect or fail answers with a window that a reference model finds improbable."""
-    learned = bounds.perplexity.high if bounds.perplexity else None
-    high = learned if learned is not None else limits.max_perplexity
-    bound = "constant" if learned is None else "learned"
+    unknown = unjudged("perplexity_unknown", "The reference model did not read it.")
 
     def look(answer: AnswerView) -> Verdict | None:
-        found = perplexities(answer.exchange)
-        if not found:
-            return unjudged("perplexity_unknown", "No window was scored.")
-        worst = max(found)
-        if worst <= high:
-            return None
-        evidence = {
-            "perplexity": round(worst, 1),
-            "window": list(found).index(worst),
-            "windows": len(found),
-            "high": high,
-            "bound": bound,
-        }
-        sentence = f"Perplexity {worst:.0f} in a window, at most {high:.0f} known."
-        if worst > _VERY * high:
-            return failed("perplexity_very_high", sentence, **evidence)
-        return suspect("perplexity_high", sentence, **evidence)
+        reading = readings(answer.exchange)
+        if reading is None:
+            return unknown
+        worst = worst_perplexity(reading, bounds.window)
+        if worst is None:
+            return unknown
+        if answer.wishes.nonsense:
+            return None  # ciphers, codes and passwords are as improbable as they should be
+        tokens = len(reading.logprobs)
+        known = _bounds(answer, tokens, limits, bounds)
+        said = _perplexity(worst, known)
+        if said or tokens < _FEW:
+            return said
+        return _excess(reading, limits, bounds.window) or _two(worst, answer, known)
 
-    return output_gate("coherence", view, look, PERPLEXITY_REASONS)
+    return output_gate("coherence", view, look, REASONS)
 
 
-def confidence(limits: OutputLimits, bounds: LearnedBounds, view: View) -> Gate:
-    """Suspect answers with a window in which the server was too unsure or too sure of itself."""
-    logprob = _band(bounds.mean_logprob, Range(limits.min_logprob, limits.max_logprob))
-    entropy = _band(bounds.mean_entropy, Range(None, limits.max_entropy))
-
-    neither = unjudged("confidence_unknown", "The server reported neither.")
-
-    def look(answer: AnswerView) -> Verdict | None:
-        own = answer.answer
-        if own.nan_logits:
-            return failed("nan_logits", f"{own.nan_logits} steps with NaN.", steps=own.nan_logits)
-        if not own.logprobs and not own.entropies:
-            return neither
-        # Copies that were asked for, and output held to a grammar, come without doubt.
-        sure_is_fine = (
-            bool(answer.exchange.response_format) or answer.wishes.copying or answer.wishes.repeats
-        )
-        return _outside(
-            own.logprobs,
-            logprob,
-            ("logprob_low", None if sure_is_fine else "logprob_high"),
-            bounds.window,
-        ) or _outside(
-            own.entropies,
-            entropy,
-            (None if sure_is_fine else "entropy_low", "entropy_high"),
-            bounds.window,
-        )
-
-    return output_gate("confidence", view, look, OWN_REASONS)
+def worst_perplexity(reading: Reading, window: int) -> float | None:
+    """Return the perplexity of the worst window; None of a text too short to say."""
+    return max(windowed_perplexities(reading.logprobs, window), default=None)
 
 
-def _band(learned: Range | None, constant: Range) -> tuple[Range, str]:
-    return (constant, "constant") if learned is None else (learned, "learned")
+def worst_excess(reading: Reading, window: int) -> float:
+    """Return the mean surprise beyond the model's own doubt in the worst window, nats a token."""
+    surprises = [
+        -logprob - entropy
+        for logprob, entropy in zip(reading.logprobs, reading.entropies, strict=True)
+    ]
+    means = windowed_means(surprises, window)
+    return max((mean for mean in means if not math.isnan(mean)), default=0.0)
 
 
-def _outside(
-    values: Sequence[float] | None,
-    band: tuple[Range, str],
-    reasons: tuple[str | None, str | None],
-    window: int,
-) -> Verdict | None:
-    """Compare the lowest and the highest window with a band."""
-    means = windowed_means(values or (), window)
-    if not means:
+def _bounds(
+    answer: AnswerView, tokens: int, limits: OutputLimits, learned: LearnedBounds
+) -> _Bounds:
+    """Return the bounds of a text of this kind; what was learned of perplexity goes before constants."""
+    high = learned.perplexity.high if learned.perplexity else None
+    times = 1.0
+    if tokens < _FEW:
+        times = _RARE if _is_english_prose(answer) else math.inf
+    elif answer.wishes.word_list and not _is_english_prose(answer):
+        times = _LISTED
+    if high is not None:
+        return _Bounds(times * high, high, "learned")
+    return _Bounds(times * limits.max_perplexity, limits.max_perplexity_odd, "constant")
+
+
+def _is_english_prose(answer: AnswerView) -> bool:
+    wishes = answer.wishes
+    if any((wishes.drawing, wishes.languages, wishes.markers, wishes.encodings, wishes.reasoning)):
+        return False
+    if answer.is_structured:
+        return False
+    words = [token.strip(_EDGES) for token in answer.small_tokens]
+    return sum(word in _ENGLISH for word in words) >= _PROSE * max(1, len(words))
+
+
+def _perplexity(worst: float, known: _Bounds) -> Verdict | None:
+    if worst <= known.perplexity:
         return None
-    (limits, bound), (low_reason, high_reason) = band, reasons
-    lowest, highest = min(means), max(means)
-    if low_reason and limits.low is not None and lowest < limits.low:
-        return _said(low_reason, lowest, means.index(lowest), limits, bound)
-    if high_reason and limits.high is not None and highest > limits.high:
-        return _said(high_reason, highest, means.index(highest), limits, bound)
-    return None
+    sentence = f"Perplexity {worst:.0f} in a window, at most {known.perplexity:.0f} known."
+    evidence = {"perplexity": round(worst, 1), "high": known.perplexity, "bound": known.kind}
+    if worst > _VERY * known.perplexity:
+        return failed("perplexity_very_high", sentence, **evidence)
+    return suspect("perplexity_high", sentence, **evidence)
 
 
-def _said(reason: str, mean: float, at: int, limits: Range, bound: str) -> Verdict:
+def _excess(reading: Reading, limits: OutputLimits, window: int) -> Verdict | None:
+    worst = worst_excess(reading, window)
+    if worst <= limits.max_excess:
+        return None
     return suspect(
-        reason,
-        f"A window's mean is {mean:.3f}.",
-        mean=round(mean, 4),
-        token=at,
-        low=limits.low,
-        high=limits.high,
-        bound=bound,
+        "excess_high",
+        f"{worst:.1f} nats a token beyond the model's own doubt, at most {limits.max_excess:.1f} known.",
+        excess=round(worst, 2),
+        high=limits.max_excess,
     )
 
 
-def windowed_means(values: Sequence[float], window: int) -> list[float]:
-    """Return the mean of every full window; empty when the values do not fill one."""
-    if window < 1 or len(values) < window:
-        return []
-    sums = [0.0, *accumulate(values)]
-    return [(sums[at + window] - sums[at]) / window for at in range(len(values) - window + 1)]
+def _two(worst: float, answer: AnswerView, known: _Bounds) -> Verdict | None:
+    if worst <= known.odd or answer.wishes.drawing:
+        return None
+    kinds = answer.signs.kinds.lower()
+    if len(kinds) < _ODD_LEAST:
+        return None
+    odd = (kinds.count(ODD) + 2 * kinds.count(GLUED)) / len(kinds)
+    numbers = kinds.count(NUMBER) / len(kinds)
+    if odd < _ODD_SHARE and numbers < _NUMBER_SHARE:
+        return None
+    return suspect(
+        "odd_and_improbable",
+        f"{odd:.0%} odd words, {numbers:.0%} numbers, perplexity {worst:.0f} in a window.",
+        perplexity=round(worst, 1),
+        odd_share=round(odd, 3),
+        number_share=round(numbers, 3),
+        high=known.odd,
+        bound=known.kind,
+    )

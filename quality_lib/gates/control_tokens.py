@@ -85,7 +85,11 @@ def _look(answer: AnswerView) -> Verdict | None:
         match = _CHANNEL.search(answer.plain)
         if match is not None and not answer.wishes.markers:
             return _found("channel_word", "The channel name", match, 1)
-    if "Ġ" in text or "▁" in text or "<0x" in text or "##" in text:
+    if (
+        ("#" in text and "##" in text)
+        or ("<" in text and "<0x" in text)
+        or (not answer.is_ascii and ("Ġ" in text or "▁" in text))
+    ):
         return _pieces(answer)
     return None
 

@@ -44,7 +44,7 @@ def echo(limits: OutputLimits, view: View) -> Gate:
         text = answer.body.lstrip()
         if len(text) < limits.min_characters or not _shares_pieces(answer, text):
             return None
-        if answer.exchange.params.get("echo") or answer.wishes.copying:
+        if answer.exchange.params.get("echo") or answer.wishes.copying or answer.wishes.repeats:
             return None
         return _returned(answer, text) or _covered(answer, text, limits)
 

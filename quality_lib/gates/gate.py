@@ -76,13 +76,15 @@ def judge(exchange: Exchange, gates: Sequence[Gate]) -> Judgement:
     The outcome is UNJUDGED only when no gate could say anything: no data is never a pass.
     """
     said = []
+    # A named tuple's own constructor costs more than many a gate.
+    make = tuple.__new__
     worst, rank = Outcome.UNJUDGED, 0
     for gate in gates:
         try:
             verdict = gate.judge(exchange)
         except Exception as error:  # noqa: BLE001  a broken checker must not touch a user's request
             verdict = _crashed(gate, error)
-        said.append(GateVerdict(gate.name, gate.level, verdict))
+        said.append(make(GateVerdict, (gate.name, gate.level, verdict)))
         outcome = verdict.outcome
         if outcome is not worst and _RANKS[outcome] > rank:
             worst, rank = outcome, _RANKS[outcome]

@@ -35,14 +35,15 @@ def input_cleaning() -> Gate:
     """Tell what `normalise` changes; text that is hidden from people is suspect."""
 
     def judge(exchange: Exchange) -> Verdict:
-        texts = list(_texts(exchange))
+        texts = _texts(exchange)
         if not texts:
             return _NOTHING
+        unclean = [(place, text) for place, text in texts if not is_clean(text)]
+        if not unclean:
+            return _CLEAN
         found: list[dict[str, Any]] = []
-        for place, text in texts:
-            if not is_clean(text):
-                changes = normalise(text).changes
-                found += [_told(place, change) for change in changes]
+        for place, text in unclean:
+            found += [_told(place, change) for change in normalise(text).changes]
         if not found:
             return _CLEAN
         evidence: dict[str, Any] = {"changes": found[:32]}

@@ -72,7 +72,7 @@ def input_nonsense(limits: InputLimits) -> Gate:
         text = exchange.last_asked[:_LOOKED_AT]
         if not text or text.isspace():
             return _NO_TEXT
-        if text.isascii() and text.isprintable():
+        if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
             return _symbols(text, limits) or _PASSED
         # Wrongly decoded text holds control characters too, so it is asked about first.
         mojibake = _mojibake(text, limits)

@@ -59,6 +59,7 @@ _ASKS = re.compile(
 _READ = 600
 """Characters at either end of a prompt that may name the language."""
 _LEAST_WORDS = 20
+_GLANCE = 24
 _CLEAR = 0.25
 """Share of function words that running text in a language has at the least."""
 _HARDLY = 0.1
@@ -71,8 +72,7 @@ def language(view: View) -> Gate:
 
 
 def _look(answer: AnswerView) -> Verdict | None:
-    words = answer.small_tokens
-    if len(words) < _LEAST_WORDS:
+    if len(answer.tokens) < _LEAST_WORDS:
         return None
     asked = answer.exchange.last_asked
     if len(asked) > 2 * _READ:
@@ -83,11 +83,18 @@ def _look(answer: AnswerView) -> Verdict | None:
         not asked.isascii() and ("用" in asked or "で" in asked or "로" in asked)
     )
     named = _named(asked) if may_name else None
+    words = answer.small_tokens
     if named is not None:
         return _against(answer, words, named, is_english=_share(words, "en") >= _CLEAR)
-    if _share(prompt, "en") >= _HARDLY:
+    if _may_be_english(prompt):
         return None
     return _english_to_others(answer, asked, prompt) if _share(words, "en") >= _CLEAR else None
+
+
+def _may_be_english(prompt: list[str]) -> bool:
+    # Its first words mostly hold enough for all of them.
+    found = sum(map(OF_LANGUAGE["en"].__contains__, prompt[:_GLANCE]))
+    return found >= _HARDLY * len(prompt) > 0 or _share(prompt, "en") >= _HARDLY
 
 
 def _named(asked: str) -> str | None:

@@ -57,7 +57,8 @@ class Fence:
 
 def fences(text: str) -> tuple[Fence, ...]:
     """Return the fenced blocks; one that is not closed reaches to the end."""
-    if "```" not in text and "~~~" not in text:
+    # One mark is looked for many times faster than three.
+    if ("`" not in text or "```" not in text) and ("~" not in text or "~~~" not in text):
         return ()
     return tuple(
         Fence(
@@ -99,7 +100,7 @@ def prose_of(text: str) -> str:
         text = _FORMULA.sub(_blank, text)
     if "://" in text:
         text = _ADDRESS.sub(_blank, text)
-    if "](" in text:
+    if "]" in text and "](" in text:
         text = _LINK_TARGET.sub(_blank, text)
     return text
 
@@ -111,7 +112,7 @@ def is_ruler(unit: str) -> bool:
 
 def is_short_lined(text: str) -> bool:
     """Whether it is a list, a table, a poem or a log rather than paragraphs."""
-    lines = [len(line) for line in text.splitlines() if line.strip()]
+    lines = [len(line) for line in text.splitlines() if line and not line.isspace()]
     return len(lines) >= 3 and sum(lines) / len(lines) < 50
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from quality_lib.gates.answer_view import shared_view
 from quality_lib.gates.bounds import LearnedBounds
 from quality_lib.gates.code_syntax import code_syntax
-from quality_lib.gates.coherence import Perplexities, coherence, confidence
+from quality_lib.gates.coherence import coherence
+from quality_lib.gates.confidence import confidence
 from quality_lib.gates.control_tokens import control_tokens
+from quality_lib.gates.cut_tail import cut_tail
 from quality_lib.gates.damaged_text import damaged_text
 from quality_lib.gates.echo import echo
 from quality_lib.gates.emptiness import emptiness
@@ -18,6 +20,7 @@ from quality_lib.gates.length import length
 from quality_lib.gates.loop import loop
 from quality_lib.gates.nonce import nonce
 from quality_lib.gates.output_limits import OutputLimits
+from quality_lib.gates.reading import Readings
 from quality_lib.gates.reasoning_tags import reasoning_tags
 from quality_lib.gates.recent_answers import Embed, recent_meaning, recent_words
 from quality_lib.gates.repetition import repetition
@@ -29,6 +32,7 @@ from quality_lib.gates.stop_words import stop_words
 from quality_lib.gates.structure_json import structure_json
 from quality_lib.gates.stutter import stutter
 from quality_lib.gates.tool_calls import tool_calls
+from quality_lib.gates.variety import variety
 from quality_lib.gates.whitespace import whitespace
 from quality_lib.gates.word_order import word_order
 
@@ -41,7 +45,9 @@ def output_gates(limits: OutputLimits, bounds: LearnedBounds) -> tuple[Gate, ...
         ending(view),
         length(bounds, view),
         loop(limits, view),
+        cut_tail(limits, view),
         repetition(limits, view),
+        variety(limits, view),
         stutter(limits, view),
         whitespace(limits, view),
         soup(limits, view),
@@ -68,15 +74,15 @@ def model_gates(
     limits: OutputLimits,
     bounds: LearnedBounds,
     *,
-    perplexities: Perplexities | None = None,
+    readings: Readings | None = None,
     embed: Embed | None = None,
     expected: Expected | None = None,
 ) -> tuple[Gate, ...]:
     """Make the gates of a finished answer whose measures come from outside; only those that are given."""
     view = shared_view()
     gates: list[Gate] = []
-    if perplexities is not None:
-        gates.append(coherence(limits, bounds, view, perplexities))
+    if readings is not None:
+        gates.append(coherence(limits, bounds, view, readings))
     if embed is not None:
         gates.append(recent_meaning(limits, bounds, view, embed))
     if expected is not None:

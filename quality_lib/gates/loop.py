@@ -16,7 +16,7 @@ from quality_lib.gates.gate import Gate, Reason
 from quality_lib.gates.layout import is_ruler
 from quality_lib.gates.output_gate import failed, output_gate, snippet, suspect
 from quality_lib.gates.output_limits import OutputLimits
-from quality_lib.gates.periodic import Run, closing_run, runs
+from quality_lib.gates.periodic import PROBES, Run, closing_run, runs
 from quality_lib.records import Outcome, Verdict
 
 _REPORTS = "vllm#47087, claude-code#65823, template-agent#359, TGI#1072"
@@ -96,6 +96,7 @@ _ROW = re.compile(
 )
 _NUMBER = re.compile(r"\d+")
 _ONE_NUMBER = re.compile(r"[^\w\n]{0,3}\d{1,6}[^\w\n]{0,3}")
+_END = min(PROBES)
 _STUCK_COPIES = 12
 _COUNT_READ = 40
 _COUNTED_BEFORE = 3
@@ -140,7 +141,7 @@ def _candidates(answer: AnswerView) -> Iterator[_Found]:
     last = closing_run(body)
     if last is not None:
         yield _found(last, answer, body, closes=True)
-    elif "\n" in body or "  " in body:
+    elif ("\n" in body or "  " in body) and _end_recurs(answer.text):
         # The copies of a unit may differ in their blanks alone.
         flat = closing_run(answer.flat)
         if flat is not None:
@@ -148,6 +149,16 @@ def _candidates(answer: AnswerView) -> Iterator[_Found]:
     for run in runs(body):
         if last is None or run.start < last.start:
             yield _found(run, answer, body, closes=run.end == len(body))
+
+
+def _end_recurs(text: str, *, or_number: bool = False) -> bool:
+    """Whether the end of the last word comes before too: without that nothing repeats up to the end.
+
+    ``or_number``: or that end holds a digit.
+    """
+    text = text.rstrip()
+    end = "".join(text[-_END:].split()[-1:])
+    return text.find(end, 0, len(text) - 1) >= 0 or (or_number and _NUMBER.search(end) is not None)
 
 
 def _found(run: Run, answer: AnswerView, text: str, *, closes: bool) -> _Found:
@@ -184,8 +195,13 @@ def _kind(run: Run, answer: AnswerView) -> Kind:
 def _judge(found: _Found, answer: AnswerView, limits: OutputLimits) -> Verdict | None:
     if found.kind is Kind.BLANK or not _is_long(found, limits):
         return None
-    if _is_wished(found, answer):
-        return None
+    verdict = _unwished(found, answer, limits)
+    # The wishes are asked last, for reading them is slow.
+    return None if verdict is None or _is_wished(found, answer) else verdict
+
+
+def _unwished(found: _Found, answer: AnswerView, limits: OutputLimits) -> Verdict | None:
+    """Judge a run as if nobody had asked for it."""
     run, cut = found.run, found.closes and answer.may_be_cut
     if cut and (
         found.share >= 0.25 or run.length >= limits.loop_long_characters or len(run.unit) == 1
@@ -277,6 +293,8 @@ def _is_named(run: Run, answer: AnswerView) -> bool:
 def _counting(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
     """Find a closing loop whose copies differ in their numbers alone."""
     if len(answer.body) < limits.loop_long_characters or answer.fences:
+        return None
+    if not _end_recurs(answer.text, or_number=True):
         return None
     masked = re.sub(r"00+", "0", answer.flat.translate(_COUNTED))
     run = closing_run(masked)

@@ -87,7 +87,9 @@ def normalise(text: str) -> Normalised:
 def is_clean(text: str) -> bool:
     """Whether no step could change the text; true for nearly every prompt, and cheap."""
     if text.isascii():
-        return _ODD_ASCII.search(text) is None and not _has_blank_runs(text)
+        # What is printable in ASCII reaches from the blank to the tilde.
+        is_plain = text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable()
+        return is_plain and not _has_blank_runs(text)
     return (
         unicodedata.is_normalized("NFC", text)
         and _ODD.search(text) is None

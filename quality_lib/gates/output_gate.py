@@ -23,9 +23,7 @@ def output_gate(name: str, view: View, look: Look, reasons: tuple[Reason, ...]) 
 
     def judge(exchange: Exchange) -> Verdict:
         answer = view(exchange)
-        if answer is None:
-            return nothing
-        return look(answer) or fine
+        return nothing if answer is None else look(answer) or fine
 
     common = (
         Reason(fine.reason, Outcome.PASSED, "Nothing was found."),

@@ -61,12 +61,35 @@ IGNORED_BY_GREEDY = ("top_p", "top_k", "min_p")
 def parameter_ranges(bounds: ParameterBounds) -> Gate:
     """Suspect parameters outside the bounds and fail impossible ones; None counts as not sent."""
 
+    plain = {name: _plain(kind, bounds) for name, kind in _KINDS.items()}
+
     def judge(exchange: Exchange) -> Verdict:
         if not exchange.params:
             return _NOT_SENT
+        if _are_plain(exchange.params, plain):
+            return _IN_BOUNDS
         return verdict_of(range_findings(exchange.params, bounds), _IN_BOUNDS)
 
     return Gate("parameter_ranges", Level.PARAMETERS, judge, _REASONS)
+
+
+def _plain(kind: _Kind, bounds: ParameterBounds) -> tuple[float, float, float, bool]:
+    """Return from where to where, and above what, a number of the right type is fine without a second look."""
+    low, high = getattr(bounds, kind.bounds)
+    return low, min(high, kind.high), kind.low, kind.is_whole
+
+
+def _are_plain(
+    params: Mapping[str, Any], plain: Mapping[str, tuple[float, float, float, bool]]
+) -> bool:
+    """Whether nothing is to be said of any parameter, as of nearly all that are ever sent."""
+    for name, value in params.items():
+        if name in plain:
+            low, high, above, is_whole = plain[name]
+            is_number = type(value) is int or (type(value) is float and not is_whole)
+            if not (is_number and low <= value <= high and above < value):
+                return False
+    return True
 
 
 def range_findings(params: Mapping[str, Any], bounds: ParameterBounds) -> list[Finding]:
@@ -108,10 +131,6 @@ def is_greedy(params: Mapping[str, Any], bounds: ParameterBounds) -> bool:
 def _finding(name: str, value: Any, bounds: ParameterBounds, *, greedy: bool) -> Finding | None:
     kind = _KINDS[name]
     low, high = getattr(bounds, kind.bounds)
-    if type(value) is float or type(value) is int:
-        whole = not kind.is_whole or type(value) is int
-        if whole and low <= value <= high and kind.low < value <= kind.high:
-            return None  # nearly every parameter that is ever sent
     number = number_of(value)
     if number is None or (kind.is_whole and not number.is_integer()):
         what = "whole number" if kind.is_whole else "finite number"

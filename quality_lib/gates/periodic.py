@@ -39,6 +39,10 @@ class Run:
 def closing_run(text: str, max_period: int = 2_000) -> Run | None:
     """Find the longest run that reaches the end of the text, with at least two whole copies."""
     best: Run | None = None
+    least = min(PROBES)
+    # What ends in the longer probe ends in the shorter one, too.
+    if text.rfind(text[-least:], max(0, len(text) - least - max_period), len(text) - 1) < 0:
+        return None
     for size in PROBES:
         if len(text) <= size:
             continue
@@ -54,11 +58,14 @@ def closing_run(text: str, max_period: int = 2_000) -> Run | None:
 
 def runs(text: str, *, step: int = 64, probe: int = 24, max_period: int = 2_000) -> Iterator[Run]:
     """Find runs anywhere, first to last; one shorter than ``step + probe`` and a period may be missed."""
-    position, last = 0, len(text) - 2 * probe
+    position, last, reach = 0, len(text) - 2 * probe, 1 + max_period + probe
+    find = text.find
     while position <= last:
-        needle = text[position : position + probe]
-        other = text.find(needle, position + 1, position + 1 + max_period + probe)
-        run = None if other < 0 else _run_through(text, position, other, probe)
+        other = find(text[position : position + probe], position + 1, position + reach)
+        if other < 0:
+            position += step
+            continue
+        run = _run_through(text, position, other, probe)
         if run is None:
             position += step
             continue

@@ -54,8 +54,8 @@ def _look(answer: AnswerView) -> Verdict | None:
     # What the patterns look for beside angle brackets, as a cheap test.
     if (
         "<" in text
-        or "THINK]" in text
-        or "TOOL_" in text
+        or ("]" in text and "THINK]" in text)
+        or ("_" in text and "TOOL_" in text)
         or "functions." in text
         or (not answer.is_ascii and ("◁" in text or "✿" in text))
     ):

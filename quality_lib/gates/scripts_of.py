@@ -21,6 +21,11 @@ _RUNS = regex.compile(
 )
 _BEYOND_LATIN = re.compile(r"[\u0370-\u1dff\u1f00-\u1fff\u2126\u2c00-\U0010ffff]")
 """Where letters other than Latin can stand: the search is many times faster than the runs."""
+_WITHIN_LATIN = bytes(range(0xCD))
+"""All but the first bytes of UTF-8 sequences from U+0340 on."""
+_PUNCTUATION = b"\xe2"
+"""The first byte of quotes, dashes and signs from U+2000 on; behind some bytes it leads to other scripts."""
+_BEYOND_PUNCTUATION = re.compile(rb"\xe2(?:\x84\xa6|[\xb0-\xbf])")
 _LETTERS = regex.compile(r"\p{L}+")
 
 
@@ -34,11 +39,23 @@ class ScriptRun(NamedTuple):
 
 def foreign_runs(text: str) -> list[ScriptRun]:
     """Return the stretches that are not Latin, first to last."""
-    first = None if text.isascii() else _BEYOND_LATIN.search(text)
-    if first is None:
-        return []
-    found = _RUNS.finditer(text, first.start())
-    return [ScriptRun(m.lastgroup or "Other", m.start(), m.end()) for m in found]
+    found: list[ScriptRun] = []
+    place = _BEYOND_LATIN.search(text) if _may_go_beyond(text) else None
+    while place is not None:
+        run = _RUNS.match(text, place.start())
+        if run is not None:
+            found.append(ScriptRun(run.lastgroup or "Other", run.start(), run.end()))
+        place = _BEYOND_LATIN.search(text, place.end() if run is None else run.end())
+    return found
+
+
+def _may_go_beyond(text: str) -> bool:
+    """Whether a text may hold letters other than Latin; false for nearly all that is written in Latin."""
+    if text.isascii():
+        return False
+    written = text.encode("utf-8", "replace")
+    leads = written.translate(None, _WITHIN_LATIN)
+    return bool(leads.strip(_PUNCTUATION)) or _BEYOND_PUNCTUATION.search(written) is not None
 
 
 def letters_by_script(text: str, runs: list[ScriptRun]) -> Counter[str]:

@@ -8,6 +8,7 @@ the function words and marks that hold a sentence together. Fluent nonsense need
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from quality_lib.gates.answer_view import AnswerView, View
@@ -17,7 +18,8 @@ from quality_lib.gates.layout import (
 )
 from quality_lib.gates.output_gate import failed, output_gate, snippet, suspect
 from quality_lib.gates.output_limits import OutputLimits
-from quality_lib.gates.word_kind import FOREIGN, FUNCTION, GLUED, NAME, NUMBER, ODD, kinds_of
+from quality_lib.gates.word_kind import FOREIGN, FUNCTION, GLUED, NAME, NUMBER, ODD, WORD
+from quality_lib.gates.word_signs import kinds_of
 from quality_lib.records import Outcome, Verdict
 
 REASONS = (
@@ -89,6 +91,10 @@ _MARKED = 0.1
 """Share of words before a comma or full stop, up to which words are a list without punctuation."""
 _LEAST = 10
 """Words below which nothing is said."""
+_LEAST_LIST = 14
+_LETTERS = 3
+_WORDS = 0.72
+"""Share of words with a meaning of their own from which a stretch is a list of them."""
 
 
 def soup(limits: OutputLimits, view: View) -> Gate:
@@ -168,19 +174,40 @@ def _tangles(answer: AnswerView) -> Verdict | None:
 def _first(
     answer: AnswerView, tokens: list[str], kinds: str, limits: OutputLimits
 ) -> Verdict | None:
-    small = kinds.lower()
-    if len(kinds) < _LEAST or small.count(FOREIGN) > 0.3 * len(kinds):
+    if len(kinds) < _LEAST:
         return None
-    enough = 0.25 * min(WINDOW, len(kinds))
-    is_plain = GLUED not in small and small.count(NUMBER) < 0.5 * _NUMBERS * WINDOW
-    for start in _starts(len(kinds)):
-        # Nearly every window is running text with its function words: one count settles it.
-        if is_plain and small.count(FUNCTION, start, start + WINDOW) > enough:
-            continue
+    small = kinds.lower()
+    if small.count(FOREIGN) > 0.3 * len(kinds):
+        return None
+    for start in _odd_windows(small, limits):
         verdict = _window(_Window(answer, tokens, kinds, small, start), limits)
         if verdict is not None:
             return verdict
     return None
+
+
+def _odd_windows(small: str, limits: OutputLimits) -> Iterator[int]:
+    """Give the windows in which something may be found: in nearly every text none, and few counts tell."""
+    size = min(WINDOW, len(small))
+    enough, many = 0.25 * size, 0.5 * _NUMBERS * size
+    least_odd = min(limits.odd_word_share, _LEAST_SOME) * size
+    few, most_numbers = limits.function_word_share * size, _NUMBERS * size
+    is_plain = GLUED not in small and small.count(NUMBER) < many
+    count = small.count
+    for start in _starts(len(small)):
+        end = start + WINDOW
+        function = count(FUNCTION, start, end)
+        if is_plain and function > enough:
+            continue
+        glued, numbers = count(GLUED, start, end), count(NUMBER, start, end)
+        odd = count(ODD, start, end) + 2 * glued
+        if (
+            glued >= _GLUED
+            or (numbers >= many and numbers + odd >= most_numbers)
+            or (function <= enough and odd >= least_odd)
+            or (function <= few and _are_words(small, start, size))
+        ):
+            yield start
 
 
 class _Window(NamedTuple):
@@ -214,27 +241,37 @@ def _starts(words: int) -> list[int]:
 
 
 def _window(window: _Window, limits: OutputLimits) -> Verdict | None:
-    size, function, glued = window.size, window.count("f"), window.count("g")
-    odd = window.count("o") + 2 * glued
+    count, start, end = window.small.count, window.start, window.start + WINDOW
+    size, function, glued = window.size, count(FUNCTION, start, end), count(GLUED, start, end)
+    odd = count(ODD, start, end) + 2 * glued
     if glued >= _GLUED:
         return _soup(window, odd / size, function / size, sure=glued > _GLUED)
     if odd >= limits.odd_word_share * size and function <= 0.25 * size:
         return _soup(window, odd / size, function / size, sure=function <= 0.2 * size)
     if _is_some(window, odd / size, function / size) and not window.answer.is_short_lined:
         return _soup(window, odd / size, function / size, sure=False)
-    numbers = window.count(NUMBER)
+    numbers = count(NUMBER, start, end)
     if numbers + odd >= _NUMBERS * size and numbers >= 0.5 * _NUMBERS * size:
         return _numbers(window, numbers / size)
-    words = window.count("w") + window.count("n") + window.count("o")
-    if function <= limits.function_word_share * size and words >= 0.72 * size and size >= 14:
-        return _list(window, function / size)
-    return None
+    if function > limits.function_word_share * size:
+        return None
+    return _list(window, function / size) if _are_words(window.small, start, size) else None
+
+
+def _are_words(small: str, start: int, size: int) -> bool:
+    """Whether nearly all of a window is words with a meaning of their own."""
+    if size < _LEAST_LIST:
+        return False
+    end = start + size
+    words = sum(small.count(kind, start, end) for kind in (WORD, NAME, ODD))
+    return words >= _WORDS * size
 
 
 def _is_some(window: _Window, odd: float, function: float) -> bool:
     if odd < _LEAST_SOME:
         return False
-    pairs = _SOME if window.text.isascii() else _SOME_OF_OTHERS
+    is_ascii = window.answer.is_ascii or window.text.isascii()
+    pairs = _SOME if is_ascii else _SOME_OF_OTHERS
     return any(odd >= some and function <= few for some, few in pairs)
 
 
@@ -245,7 +282,7 @@ def _soup(window: _Window, odd: float, function: float, *, sure: bool) -> Verdic
     if wishes.code and window.answer.is_short_lined:
         return None
     laid_out = window.answer.is_laid_out
-    if laid_out and _is_technical(window):
+    if (laid_out or wishes.code) and _is_technical(window):
         return None
     sentence = f"From word {window.start} on {odd:.0%} odd and {function:.0%} function words."
     evidence = _evidence(window, odd_share=round(odd, 3), function_share=round(function, 3))
@@ -275,6 +312,8 @@ def _list(window: _Window, function: float) -> Verdict | None:
         return None
     if marked > _MARKED * len(part) or answer.is_short_lined or _is_code(answer):
         return None
+    if max(map(len, window.tokens[window.start : window.start + WINDOW])) <= _LETTERS:
+        return None  # an alphabet, initials, notes
     wishes = answer.wishes
     if wishes.word_list or wishes.nonsense or wishes.languages:
         return None
@@ -287,10 +326,12 @@ def _list(window: _Window, function: float) -> Verdict | None:
 
 def _numbers(window: _Window, share: float) -> Verdict | None:
     answer = window.answer
+    if window.count(NAME) > _NAMED * window.size or answer.is_short_lined:
+        return None
     wishes = answer.wishes
     if wishes.digits or wishes.word_list or wishes.nonsense or wishes.code or wishes.drawing:
         return None
-    if window.count(NAME) > _NAMED * window.size or answer.is_short_lined or _is_code(answer):
+    if _is_code(answer):
         return None
     # Working with the prompt's own numbers is an answer.
     if not {word for word in wishes.words if word.isdecimal()}.isdisjoint(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 from quality_lib.gates.answer_view import AnswerView, View
 from quality_lib.gates.gate import Gate, Reason
+from quality_lib.gates.glued_words import GLUED_WORDS
 from quality_lib.gates.layout import code_line_share
 from quality_lib.gates.output_gate import failed, output_gate, snippet, suspect
 from quality_lib.gates.output_limits import OutputLimits
-from quality_lib.gates.text_fold import listed
+from quality_lib.gates.word_signs import GLUED_PAIR, LONG, LONG_LETTERS
 from quality_lib.records import Outcome, Verdict
 
 REASONS = (
@@ -41,44 +40,8 @@ REASONS = (
         "vllm#40725",
     ),
 )
-_PARTS = (
-    (
-        "of in to on for with at from by and is that as into when where was are because through",
-        "the this that it its their his which they",
-    ),
-    (
-        "de en con por para que sobre entre cuando es se como hasta desde porque donde",
-        "la las los el un una se lo del su",
-    ),
-    (
-        "de dans sur pour par avec est que et en comme quand vers",
-        "la le les un une des ce son sa il elle",
-    ),
-    ("di che con per in come quando sono dove", "il la lo le gli una"),
-    (
-        "in mit von auf für und ist an bei zu dass wenn aus durch wird nach",
-        "der die das dem den ein eine einem einen sich",
-    ),
-)
-# Words of some language that are also two small words of another.
-_REAL = frozenset(
-    listed(
-        "init deel dese dele deles esse sela selo desa deil sursa parla parce parsa estil etles endes dilo dile perla perun indie "
-        "indem inden ander anden beiden zudem nachdem ence ender parson person esel dela"
-    )
-)
-_GLUED = (
-    frozenset(
-        a + b
-        for first, second in _PARTS
-        for a, b in product(first.split(), second.split())
-        if a != b
-    )
-    - _REAL
-)
 _ALSO_REAL = frozenset({"dela"})
 """Glued in Spanish and French, a name elsewhere: counts beside another one alone."""
-_LONG_LEAST = 30
 _LONGEST_WORD = 48
 """Letters; longer compounds than this are asked for by name."""
 _LONG_VARIETY = 6
@@ -97,14 +60,17 @@ def spacing(limits: OutputLimits, view: View) -> Gate:
 
 
 def _lost(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
-    if answer.longest < _LONG_LEAST:
+    if LONG not in answer.signs.places:
         return None
-    long = [t for t in answer.tokens if len(t) >= _LONG_LEAST and _is_sentence(t)]
+    long = [t for t in answer.tokens if len(t) >= LONG_LETTERS and _is_sentence(t)]
     characters = sum(map(len, long))
     if characters < limits.glued_characters or characters < 0.3 * len(answer.body):
         return None
     wishes = answer.wishes
     if wishes.nonsense or wishes.digits or code_line_share(answer.plain) >= 0.5:
+        return None
+    # A long name that was asked for, or letters that were asked for without blanks.
+    if wishes.unspaced or (wishes.word_list and [t for t in map(_trimmed, long) if _is_name(t)]):
         return None
     return failed(
         "spaces_lost",
@@ -115,7 +81,7 @@ def _lost(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
 
 
 def _too_long(answer: AnswerView) -> Verdict | None:
-    if answer.longest < _LONGEST_WORD:
+    if LONG not in answer.signs.places or max(map(len, answer.tokens)) < _LONGEST_WORD:
         return None
     tokens = answer.small_tokens
     wishes = answer.wishes
@@ -134,6 +100,10 @@ def _trimmed(token: str) -> str:
     return token.strip(".,;:!?\"'()*_„“”")
 
 
+def _is_name(token: str) -> bool:
+    return token.isalpha() and token.istitle()
+
+
 def _is_sentence(token: str) -> bool:
     """Whether it is letters of an alphabet, nearly all small, with the variety of language."""
     small = sum(map(str.islower, token))
@@ -141,10 +111,10 @@ def _is_sentence(token: str) -> bool:
 
 
 def _glued(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
-    if _GLUED.isdisjoint(answer.small_tokens):
+    if GLUED_PAIR not in answer.signs.places:
         return None
     lowered = {token.strip(".,;:!?") for token in answer.small_tokens}
-    found = lowered & _GLUED
+    found = lowered & GLUED_WORDS
     if len(found) + len(lowered & _ALSO_REAL) < limits.glued_words or answer.wishes.nonsense:
         return None
     words = sorted(found | (lowered & _ALSO_REAL))

@@ -6,7 +6,7 @@ A corrupt context doubles tokens with high confidence, so entropy is blind to it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress, islice, pairwise
+from itertools import islice, pairwise
 from operator import eq
 
 from quality_lib.gates.answer_view import AnswerView, View
@@ -15,6 +15,7 @@ from quality_lib.gates.output_gate import failed, output_gate, suspect
 from quality_lib.gates.output_limits import OutputLimits
 from quality_lib.gates.text_fold import listed
 from quality_lib.gates.word_kind import TWICE
+from quality_lib.gates.word_signs import equal_neighbours
 from quality_lib.records import Outcome, Verdict
 
 REASONS = (
@@ -104,16 +105,14 @@ def _tokens(answer: AnswerView) -> Verdict | None:
 
 
 def _words(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
-    small = answer.small_tokens
-    # Equal words and words that start with the one before, in one pass.
-    starts = set(compress(pairwise(small), map(str.startswith, islice(small, 1, None), small)))
+    starts = _starts(answer)
     if len(starts) >= _OVERLAPS:
         verdict = _overlaps(answer, starts)
         if verdict is not None:
             return verdict
     if not any(first == second and first.isalpha() for first, second in starts):
         return None
-    words = [word.lstrip(_EDGES) for word in small]
+    words = [word.lstrip(_EDGES) for word in answer.small_tokens]
     marks = [_is_double(a, b.rstrip(_EDGES)) for a, b in pairwise(words)]
     different = len({word for word, is_double in zip(words, marks, strict=False) if is_double})
     # The same word again and again is a loop, told by its own gate.
@@ -129,6 +128,17 @@ def _words(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
     if worst >= limits.stutter_share / 2 and sum(marks) >= 6:
         return suspect("doubled_words_some", sentence, **evidence)
     return None
+
+
+def _starts(answer: AnswerView) -> set[tuple[str, str]]:
+    """Return pairs of words of which the second starts with the first; of single letters, only equal ones."""
+    tokens = answer.tokens
+    found = set()
+    for at in equal_neighbours(answer.signs.starts):
+        first, second = tokens[at].lower(), tokens[at + 1].lower()
+        if second.startswith(first):
+            found.add((first, second))
+    return found
 
 
 def _overlaps(answer: AnswerView, starts: set[tuple[str, str]]) -> Verdict | None:
@@ -202,8 +212,8 @@ def _glued(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
 
 def _letters(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
     # Every second letter equal to the one before gives a share of one half; one end is enough to see it.
-    ends = ("".join(answer.text[:_PROBE].split()), "".join(answer.text[-_PROBE:].split()))
-    if max(sum(map(eq, end, end[1:])) for end in ends) < limits.stutter_share * _PROBE:
+    least = limits.stutter_share * _PROBE
+    if _doubles(answer.text[:_PROBE]) < least and _doubles(answer.text[-_PROBE:]) < least:
         return None
     letters = [c for c in answer.prose if c.isalpha()]
     if len(letters) < limits.min_characters or answer.wishes.repeats or answer.wishes.drawing:
@@ -215,3 +225,9 @@ def _letters(answer: AnswerView, limits: OutputLimits) -> Verdict | None:
     return failed(
         "doubled_letters", "Nearly every letter comes twice.", share=round(max(pairs, shifted), 3)
     )
+
+
+def _doubles(piece: str) -> int:
+    """Count the letters and marks that equal the one before, blanks left out."""
+    signs = "".join(piece.split())
+    return sum(map(eq, signs, signs[1:]))

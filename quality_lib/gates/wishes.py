@@ -1,16 +1,15 @@
 """What the caller asked for that makes odd answers right. Pure.
 
-Read only when a detector has found something, so its cost is paid by suspicious answers alone. Words
-and starts of words are looked up in sets, which is many times faster than one regular expression.
+Read only when a detector has found something, so its cost is paid by suspicious answers alone.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 
 from quality_lib.gates.lazy import lazy
+from quality_lib.gates.stems import StemIndex, Stems, stems
 from quality_lib.gates.text_fold import listed
 
 _HEAD, _TAIL = 4_000, 8_000
@@ -18,57 +17,36 @@ _HEAD, _TAIL = 4_000, 8_000
 _WORD = re.compile(r"\w+")
 _TIMES = re.compile(
     r"[\d一二三四五六七八九十百千两几数]+ ?(?:次|遍|回(?!答)|번|度)|\d+ ?(?:x|×|mal)\b"
+    r"|\b(?:zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|zwölf|zwanzig|dreißig|fünfzig|hundert)mal\b"
 )
 _FRACTION = re.compile(r"\d+/\d+|U\+[0-9A-F]{4}")
 
 
-@dataclass(frozen=True)
-class _Stems:
-    """What tells one wish: starts of words, whole words, phrases of several, and parts of any text."""
-
-    starts: frozenset[str]
-    words: frozenset[str]
-    phrases: tuple[str, ...]
-    parts: tuple[str, ...]
-
-
-def _stems(starts: str = "", words: str = "", parts: str = "") -> _Stems:
-    """Make stems of lists between blanks; ``_`` is a blank inside one."""
-    several = [f" {one} " for one in words.split() if "_" in one]
-    several += [f" {one}" for one in starts.split() if "_" in one]
-    return _Stems(
-        frozenset(one for one in starts.split() if "_" not in one),
-        frozenset(one for one in words.split() if "_" not in one),
-        tuple(one.replace("_", " ") for one in several),
-        tuple(one.replace("_", " ") for one in parts.split()),
-    )
-
-
-_REPEATS = _stems(
+_REPEATS = stems(
     "repeat repetiti over_and_over again_and_again refrain chorus chant mantra lyric beatbox onomatop echoing wiederhol répét répèt repite "
     "repet повтор placeholder boilerplate separator divider stress_test padding scream laugh filled_with row_of rows_of line_of lines_of "
     "string_of series_of just_the_letter just_the_word mantras nursery sound_of sounds_of",
     "times twice thrice song in_a_row loop mal fois veces vezes раз pattern border fill noises tongue",
     "重复 重複 繰り返 반복 كرر दोहरा",
 )
-_DIGITS = _stems(
+_DIGITS = stems(
     "digit decimal hex bit byte base64 base_64 base32 zero matri array grid bitmap modulo fraction number nucleotide protein genome "
     "count even odd prime math prove proof solve equation product divi expand integral probab interest add subtract percent average median derivat  fibonacci square score statistic temperature price phone schedule date lottery multipl times_table sum calculat "
     "sequence checksum encod decod cipher regist mask password zahl chiffre dígito uuid pad fingerprint signature",
-    "binary ones pi mod dna rna fasta morse hash dump key token π random",
+    "binary ones pi mod dna rna fasta morse hash dump key token π random dice roll",
     "数字 小数 二进制 桁",
 )
-_FLAT_NUMBERS = _stems(
+_FLAT_NUMBERS = stems(
     "zero matri vector array grid bitmap hex byte tensor binary decimal digit random list_of_zeros pad repeat",
     "ones dump pixels dna mask",
 )
-_DRAWING = _stems(
+_DRAWING = stems(
     "draw ascii sparkline bar_chart histogram diagram maze progress_bar banner ruler pyramid triangle diamond shape pixel emoji emoticon "
     "kaomoji smil смайл crossword sudoku tic_tac",
     "art chart box board tree star stars map icon icons layout frame table calendar grid",
     "表情 絵文字 顔文字",
 )
-_LANGUAGES = _stems(
+_LANGUAGES = stems(
     "translat multilingual bilingual alphabet unicode etymolog transliterat romanis romaniz glyph calligraph proverb übersetz tradui traduc "
     "traduz перевед перевод languages word_for",
     "greetings hello",
@@ -76,63 +54,61 @@ _LANGUAGES = _stems(
 )
 """Any language may appear."""
 _SCRIPTS = {
-    "CJK": _stems(
+    "CJK": stems(
         "chinese mandarin cantonese japan kanji hiragana katakana pinyin haiku anime manga taiwan hong_kong hongkong confuci buddh",
         "china tokyo beijing shanghai kyoto osaka zen tao taoism daoism sushi karate judo samurai",
     ),
-    "Hangul": _stems("korea hangul kimchi", "seoul"),
-    "Cyrillic": _stems(
+    "Hangul": stems("korea hangul kimchi", "seoul"),
+    "Cyrillic": stems(
         "russia ukrain bulgaria serbia macedonia belarus cyrillic kazakh mongolia soviet",
         "moscow kyiv kiev tsar putin",
     ),
-    "Greek": _stems("greek greece philosoph", "athens iliad odyssey"),
-    "Arabic": _stems(
-        "arab persia farsi iran urdu quran koran islam muslim egypt pakistan", "allah"
-    ),
-    "Hebrew": _stems("hebrew israel jewish yiddish torah", "kabbalah"),
-    "Thai": _stems("thai", "bangkok"),
-    "Devanagari": _stems(
+    "Greek": stems("greek greece philosoph", "athens iliad odyssey"),
+    "Arabic": stems("arab persia farsi iran urdu quran koran islam muslim egypt pakistan", "allah"),
+    "Hebrew": stems("hebrew israel jewish yiddish torah", "kabbalah"),
+    "Thai": stems("thai", "bangkok"),
+    "Devanagari": stems(
         "hindi india sanskrit marathi nepal devanagari yoga vedic hindu", "mantra karma dharma"
     ),
-    "Bengali": _stems("bengal bangla"),
-    "Tamil": _stems("tamil india lanka"),
-    "Georgian": _stems("georgia"),
-    "Armenian": _stems("armenia"),
-    "Other": _stems(
+    "Bengali": stems("bengal bangla"),
+    "Tamil": stems("tamil india lanka"),
+    "Georgian": stems("georgia"),
+    "Armenian": stems("armenia"),
+    "Other": stems(
         "india telugu gujarat punjab kannada malayalam amharic ethiopia khmer cambodia burmese myanmar tibet sinhal lanka cherokee runic "
         "hieroglyph cuneiform mongolia syriac coptic",
         "lao rune runes",
     ),
 }
-_ENCODINGS = _stems(
+_ENCODINGS = stems(
     "mojibake encod decod utf unicode latin1 latin_1 charset codepage code_page replacement_character byte garbled escape ligature corrupt cp125 "
     "cp1252",
     "ansi ascii broken_text broken_characters weird_characters strange_characters",
 )
-_MARKERS = _stems(
+_MARKERS = stems(
     "special_token control_token chat_template chatml tokeniz tokenis stop_token stop_sequence stop_string end_of_turn end_of_text "
     "end_of_sequence pad_token padding_token prompt_format harmony instruct_format instruction_format jinja masked fill_in_the wordpiece "
     "sentencepiece",
     "bos eos bpe mask",
 )
-_REASONING = _stems(
+_REASONING = stems(
     "thinking_tag think_tag reasoning_tag reasoning_block reasoning_trace reasoning_format reasoning_model scratchpad chain_of_thought tag "
     "think_token think_block",
     "xml step_by_step_in html",
     "<think </think",
 )
-_TOOLS = _stems(
+_TOOLS = stems(
     "tool_call function_call toolcall tool_format tool_use hermes_format",
     "mcp function_calling",
     "<tool <invoke <function",
 )
-_DIALOGUE = _stems(
+_DIALOGUE = stems(
     "dialog conversation transcript interview screenplay role_play roleplay exchange_between few_shot skit scene prompt_template "
     "sample_prompt simulat pretend training_data chatbot example_dialog example_conversation gespräch diálogo диалог",
     "chat script q_a faq play user human assistant bot conversation prompt prompts",
     "对话 對話 会話 대화",
 )
-_COPYING = _stems(
+_COPYING = stems(
     "repeat echo quot copy copies verbatim exact word_for_word transcri recite translat correct proofread grammar spell punctuat rewrite "
     "rephras re_phras paraphras summar shorten simplif extract reorder alphabeti revers format convert transform continue complete "
     "highlight output print write_this write_the write_it write_out clean remov replac strip uppercase lowercase capitali dedup merg polish "
@@ -143,13 +119,13 @@ _COPYING = _stems(
     "fix edit sort order finish fill return say_the say_after pick choose select tl_dr tldr json csv table code as_is inline",
     "重复 翻译 改写 总结 修改 繰り返 要約 翻訳 校正 번역 요약",
 )
-_WORD_LIST = _stems(
+_WORD_LIST = stems(
     "noun verb adjective adverb word list name keyword tag synonym antonym rhym term vocabulary passphrase password mnemonic brainstorm one_per separated_by "
     "space_separated random examples_of item tongue_twister spelling scrabble anagram wörter liste palabras слов список telegram headline",
     "seed mots poem",
     "词 単語 列表",
 )
-_NONSENSE = _stems(
+_NONSENSE = stems(
     "random gibberish nonsense lorem placeholder garbage jabberwock cipher encrypt encod decod base64 base_64 base32 base58 hash hex rot13 "
     "rot_13 caesar password identifier uuid token obfuscat minif regex regular_expression invented made_up conlang fictional_language elvish "
     "klingon leet keyboard_smash dadaist fuzz test_data sample_data pig_latin palindrome anagram scrambl morse phonetic seed_phrase sku "
@@ -157,12 +133,21 @@ _NONSENSE = _stems(
     "transcription license_key product_key",
     "scat ipa pgn moves formula chords tabs",
 )
-_CODE = _stems(
+_CODE = stems(
     "code function program python java golang sql html css regex bash shell api json yaml xml csv config dockerfile makefile command stack_trace "
     "traceback class method implement getter assembl typescript kotlin markup gcode chess git linux unix matri equation latex terminal "
     "query queries schema snippet import",
     "script c rust log logs dump data table swift diff patch svg midi pgn abc_notation cli",
 )
+_UNSPACED = stems(
+    "no_space no_blank no_gap without_space without_a_space without_blank without_gap unspaced camelcase alphabet",
+    "hashtag slug",
+)
+_INDEX = StemIndex((
+    *(_REPEATS, _DIGITS, _FLAT_NUMBERS, _DRAWING, _LANGUAGES, *_SCRIPTS.values(), _ENCODINGS),
+    *(_MARKERS, _REASONING, _TOOLS, _DIALOGUE, _COPYING, _WORD_LIST, _NONSENSE, _CODE, _UNSPACED),
+))
+_PRODUCT = re.compile(r"\d+ times \d+")
 _NUMBER_WORDS = {
     word: number
     for number, words in {
@@ -194,8 +179,6 @@ _UNITS = frozenset(
         "rd th million billion january february march april may june july august september october november december jahre jahren euro ans heures"
     )
 )
-_SHORTEST = 2
-"""Letters of the shortest start of a word that tells a wish."""
 _LONGEST_NUMBER = 5
 _FIRST_YEAR, _LAST_YEAR = 1_500, 2_100
 _HAN_NUMBERS = {"十": 10, "二十": 20, "五十": 50, "百": 100, "千": 1000, "三": 3, "五": 5, "两": 2}
@@ -245,25 +228,29 @@ class Wishes:
         return largest
 
     @lazy
-    def _starts(self) -> frozenset[str]:
-        """Every start of every word."""
-        return frozenset(
-            word[:size] for word in set(self.words) for size in range(_SHORTEST, len(word) + 1)
-        )
+    def _told(self) -> int:
+        return _INDEX.told_by(self.words)
 
-    def _has(self, stems: _Stems) -> bool:
-        if not stems.words.isdisjoint(self.words) or not stems.starts.isdisjoint(self._starts):
+    def _has(self, subject: Stems) -> bool:
+        if _INDEX.tells(self._told, subject):
             return True
-        folded = self.folded
-        for phrase in stems.phrases:
-            if phrase in folded:
+        if _INDEX.may_hold_phrase(self._told, subject):
+            folded = self.folded
+            if any(phrase in folded for phrase in subject.phrases):
                 return True
-        return not self.text.isascii() and any(part in self.small for part in stems.parts)
+        return not self.text.isascii() and any(part in self.small for part in subject.parts)
 
     @lazy
     def repeats(self) -> bool:
         """Whether the same thing over and over was asked for."""
+        if _PRODUCT.search(self.small) is not None:
+            return False  # a sum to work out
         return self._has(_REPEATS) or _TIMES.search(self.small) is not None
+
+    @lazy
+    def unspaced(self) -> bool:
+        """Whether letters without blanks between them were asked for."""
+        return self._has(_UNSPACED)
 
     @lazy
     def digits(self) -> bool:

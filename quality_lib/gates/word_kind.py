@@ -1,13 +1,12 @@
 """What kind of thing stands between two blanks. Pure.
 
-Every kind is one character, so that a text becomes a short string in which windows are counted by
-``str.count``: small for the kind alone, capital when a mark such as a comma or full stop follows it.
+Every kind is one character: small for the kind alone, capital when a mark such as a comma or full
+stop follows it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from quality_lib.gates.function_words import FUNCTION_WORDS
 from quality_lib.gates.text_fold import listed
@@ -73,28 +72,6 @@ _CODE_NAME = re.compile(
 )
 _CAMEL = re.compile(r"[a-zß-ÿ][A-ZÀ-Þ]|[A-Z]{3}[a-z]{3}")
 _DOTTED = re.compile(r"[^\W\d_]{3,}\.[^\W\d_]{3,}")
-
-
-def kinds_of(tokens: Iterable[str]) -> str:
-    """Return the kinds of tokens, one character each."""
-    if len(_KNOWN) > _MOST_KNOWN:
-        _KNOWN.clear()
-    return "".join(map(_KNOWN.__getitem__, tokens))
-
-
-class _Known(dict[str, str]):
-    """Kinds of tokens met before: a plain dict is twice as fast as ``lru_cache``."""
-
-    def __missing__(self, token: str) -> str:
-        kind = word_kind(token)
-        if len(token) <= _LONGEST_KNOWN:
-            self[token] = kind
-        return kind
-
-
-_KNOWN = _Known()
-_MOST_KNOWN = 65_536
-_LONGEST_KNOWN = 64
 
 
 def word_kind(token: str) -> str:

@@ -8,13 +8,14 @@ languages, and nonsense that keeps the order, need perplexity.
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import pairwise, product
+from itertools import pairwise
 
 from quality_lib.gates.answer_view import AnswerView, View
 from quality_lib.gates.gate import Gate, Reason
 from quality_lib.gates.output_gate import failed, output_gate, suspect
 from quality_lib.gates.output_limits import OutputLimits
 from quality_lib.gates.text_fold import listed
+from quality_lib.gates.word_pairs import PAIRS, may_hold_pair
 from quality_lib.records import Outcome, Verdict
 
 _SOURCE = "OpenAI status of February 2024, TensorRT-LLM#11125, vllm#10559"
@@ -34,23 +35,6 @@ REASONS = (
         _SOURCE,
     ),
 )
-_FINITE = listed("is are was were has have had does did would could should")
-_AFTER_ARTICLE = [
-    *_FINITE,
-    *listed(
-        "of on at to for from with by and or but because if than then into upon toward during be been the a an"
-    ),
-    *listed(
-        "he she they we you them him us me it which who that these those my your his our their"
-    ),
-]
-_PAIRS = frozenset(
-    product(listed("the a an every my your our their its"), _AFTER_ARTICLE)
-) | frozenset(
-    product(
-        listed("of into upon toward during from the"), [*_FINITE, "and", "or", "but", "because"]
-    )
-)
 _ARTICLES = frozenset(listed("the a an"))
 WINDOW = 80
 _SPEAKS_OF_WORDS = frozenset(
@@ -65,13 +49,13 @@ def word_order(limits: OutputLimits, view: View) -> Gate:
     """Fail English whose function words are out of order."""
 
     def look(answer: AnswerView) -> Verdict | None:
-        words = answer.tokens
-        if _PAIRS.isdisjoint(pairwise(words)):
+        if not may_hold_pair(answer.signs.places):
             return None
+        words = answer.tokens
         places = [
             at
             for at, pair in enumerate(pairwise(words))
-            if pair in _PAIRS and not _is_spoken_of(words, at)
+            if pair in PAIRS and not _is_spoken_of(words, at)
         ]
         most, start = _most_in_window(places)
         least = limits.salad_pairs * (2 if answer.wishes.code else 1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from quality_lib.adapters.exchange_files import BadLine
 from quality_lib.errors import EXIT_BAD_INPUT, EXIT_BAD_QUALITY, EXIT_GOOD, EXIT_INCONCLUSIVE
@@ -15,6 +17,7 @@ from quality_lib.gates.input_accounting import TokenizerFacts
 from quality_lib.gates.input_cleaning import cleaned_prompt
 from quality_lib.gates.input_scope import Similarity
 from quality_lib.gates.input_size import CountTokens
+from quality_lib.jobs.reference_reading import ReferenceReader, pair_of
 from quality_lib.records import Outcome, Verdict
 from quality_lib.settings import GateSettings
 
@@ -122,19 +125,60 @@ def check_gates(
     )
 
 
-def check(records: Iterable[Exchange | BadLine], gates: CheckGates) -> Iterator[Checked]:
-    """Judge every record in order; a bad line is UNJUDGED and passed on."""
-    everything = gates.request + gates.answer
-    for number, record in enumerate(records, start=1):
-        if isinstance(record, BadLine):
-            yield _unreadable(record, number)
-            continue
-        is_request = record.answer is None
-        yield Checked(
-            id=record.id or f"#{number}",
-            judgement=judge(record, gates.request if is_request else everything),
-            normalised=cleaned_prompt(record) if is_request else None,
-        )
+def check(
+    records: Iterable[Exchange | BadLine],
+    gates: CheckGates,
+    reader: ReferenceReader | None = None,
+) -> Iterator[Checked]:
+    """Judge every record in order; a bad line is UNJUDGED and passed on.
+
+    With a reader records are taken in groups, and it reads the answers that no gate failed.
+    """
+    numbered = enumerate(records, start=1)
+    if reader is None:
+        for number, record in numbered:
+            yield _one(number, record, gates)
+        return
+    while group := list(islice(numbered, reader.together)):
+        yield from _read_too([(record, _one(n, record, gates)) for n, record in group], reader)
+
+
+def _one(number: int, record: Exchange | BadLine, gates: CheckGates) -> Checked:
+    if isinstance(record, BadLine):
+        return _unreadable(record, number)
+    is_request = record.answer is None
+    asked = gates.request if is_request else gates.request + gates.answer
+    return Checked(
+        id=record.id or f"#{number}",
+        judgement=judge(record, asked),
+        normalised=cleaned_prompt(record) if is_request else None,
+    )
+
+
+def _read_too(
+    group: Sequence[tuple[Exchange | BadLine, Checked]], reader: ReferenceReader
+) -> list[Checked]:
+    """Add what the reader says of the answers that have not failed yet: a failed one stays failed."""
+    wanted = {
+        place: record
+        for place, (record, checked) in enumerate(group)
+        if not isinstance(record, BadLine)
+        and checked.outcome is not Outcome.FAILED
+        and pair_of(record) is not None
+    }
+    said = dict(zip(wanted, reader.verdicts(list(wanted.values())), strict=True))
+    return [_with(checked, said.get(place)) for place, (_, checked) in enumerate(group)]
+
+
+def _with(checked: Checked, said: GateVerdict | None) -> Checked:
+    if said is None:
+        return checked
+    before, verdict = checked.judgement, said.verdict
+    outcome = max(before.outcome, verdict.outcome, key=_FROM_GOOD_TO_BAD.index)
+    return dataclasses.replace(checked, judgement=Judgement(outcome, (*before.gates, said)))
+
+
+_FROM_GOOD_TO_BAD = (Outcome.UNJUDGED, Outcome.PASSED, Outcome.SUSPECT, Outcome.FAILED)
 
 
 def _unreadable(bad: BadLine, number: int) -> Checked:

@@ -17,12 +17,13 @@ from quality_lib.exchanges.masking import mask_text
 from quality_lib.exchanges.sampling import Sampled
 from quality_lib.gates.answer_view import shared_view
 from quality_lib.gates.bounds import LearnedBounds
-from quality_lib.gates.coherence import Perplexities, coherence
+from quality_lib.gates.coherence import coherence
 from quality_lib.gates.gate import Gate, GateVerdict, judge
+from quality_lib.gates.reading import Readings
 from quality_lib.gates.recent_answers import LEAST_RECENT, Embed, recent_meaning
 from quality_lib.golden.ports import Progress
 from quality_lib.jobs.golden import Note
-from quality_lib.scoring.perplexity import windowed_perplexities
+from quality_lib.jobs.reference_reading import readings_of
 from quality_lib.scoring.replay import (
     Replayed,
     ReplayTotals,
@@ -92,8 +93,8 @@ def ask_models(
         notes.append("Recent answers were not compared (scoring.embeddings is off).")
     if service.scoring.reference_model:
         note("reading the answers with the reference model")
-        perplexities = reference_perplexities(service, bounds, exchanges, progress, note)
-        gates.append(coherence(service.gates.output, bounds, view, perplexities))
+        readings = reference_readings(service, exchanges, progress, note)
+        gates.append(coherence(service.gates.output, bounds, view, readings))
     else:
         notes.append("No perplexity was taken (scoring.reference_model is null).")
     verdicts = tuple(judge(exchange, gates).gates for exchange in exchanges)
@@ -115,39 +116,19 @@ def _embedder(model: str, exchanges: Sequence[Exchange]) -> Embed:
     return lambda wanted: [vectors[text] for text in wanted]
 
 
-def reference_perplexities(
-    service: ServiceSettings,
-    bounds: LearnedBounds,
-    exchanges: Sequence[Exchange],
-    progress: Progress,
-    note: Note,
-) -> Perplexities:
-    """Return the windowed perplexities of the answers under the reference model, taken in batches."""
-    pairs = {
-        (exchange.last_asked, exchange.answer.text)
-        for exchange in exchanges
-        if exchange.answer is not None and exchange.answer.text
-    }
-    if not pairs:
-        return lambda _: ()
+def reference_readings(
+    service: ServiceSettings, exchanges: Sequence[Exchange], progress: Progress, note: Note
+) -> Readings:
+    """Return what the reference model reads in the answers, taken in batches."""
     scoring = service.scoring
     model = ReferenceModel(
         scoring.reference_model or "",
         home() / "models",
         memory_mb=scoring.reference_memory_mb,
         say=note,
+        progress=progress,
     )
-    order = sorted(pairs)
-    found = {
-        pair: windowed_perplexities(logprobs, bounds.window)
-        for pair, logprobs in zip(order, model.logprobs(order, progress), strict=True)
-    }
-
-    def perplexities(exchange: Exchange) -> Sequence[float]:
-        text = exchange.answer.text if exchange.answer is not None else None
-        return found.get((exchange.last_asked, text or ""), ())
-
-    return perplexities
+    return readings_of(model, exchanges)
 
 
 def with_recent(exchanges: Sequence[Exchange]) -> tuple[Exchange, ...]:

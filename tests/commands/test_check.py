@@ -37,7 +37,10 @@ KEYS = ["id", "verdict", "reasons", "gates", "normalised"]
 def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
     app = typer.Typer()
     app.command()(check_command)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+    asked = [str(argument) for argument in arguments]
+    if "--reference" not in asked:
+        asked += ["--reference", "off"]  # it takes seconds to load
+    return CliRunner().invoke(app, asked, input=stdin)
 
 
 def lines(*records: dict[str, Any] | str) -> str:
@@ -227,3 +230,34 @@ def test_the_table_is_limited_but_the_counts_are_not() -> None:
 
 def test_markup_in_ids_is_shown_as_it_is() -> None:
     assert "[bold]x" in run("-", stdin=lines(HOT | {"id": "[bold]x"})).stdout
+
+
+def test_the_reference_model_finds_what_no_rule_can(
+    model_folder: Path,
+) -> None:
+    nonsense = GOOD | {
+        "id": "nonsense",
+        "text": "Plums gavel in thimble and pewter, for orchards quartz with violin. A kettle harbours as ledger, "
+        "because walnut alphabet is drowsy of anchor, so velvet pears mortgage on Tuesday to brisk zinc.",
+    }
+    records = lines(GOOD, nonsense, LOOP, REQUEST)
+    without = verdicts(run("-", "--json", stdin=records))
+    assert without[1]["verdict"] == "PASSED"
+    told = verdicts(run("-", "--json", "--reference", model_folder, stdin=records))
+    assert [v["verdict"] for v in told] == ["PASSED", "SUSPECT", "FAILED", "PASSED"]
+    assert told[1]["reasons"] == ["perplexity_high"]
+    asked = [[gate["gate"] for gate in v["gates"] if gate["gate"] == "coherence"] for v in told]
+    # What failed already and what has no answer is not read.
+    assert asked == [["coherence"], ["coherence"], [], []]
+
+
+def test_a_reference_model_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+    result = run("-", "--json", "--reference", tmp_path / "none", stdin=lines(GOOD))
+    assert isinstance(result.exception, BadInput)
+
+
+def test_gates_chosen_by_name_or_level_may_need_no_reference_model(tmp_path: Path) -> None:
+    missing = tmp_path / "none"
+    for chosen in (["--gate", "loop"], ["--level", "1"]):
+        result = run("-", "--json", "--reference", missing, *chosen, stdin=lines(GOOD))
+        assert result.exit_code == EXIT_GOOD

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench.exchanges import assemble, made_cases, prompts, written_cases
-from bench.exchanges.collect import TWISTS, chosen, params_of
+from bench.exchanges import assemble, fresh_prompts, made_cases, prompts, written_cases
+from bench.exchanges.collect import TWISTS, chosen, params_of, with_fresh_prompts
 from bench.exchanges.faults import FAULTS
 from quality_lib.exchanges.parse import parse_exchange
 
@@ -26,8 +26,8 @@ def test_there_are_enough_of_both_in_both_splits() -> None:
     assert len(ROWS["bad"]) >= 150
     assert len(real) > len(ROWS["bad"]) / 2
     for rows in ROWS.values():
-        share = sum(row["split"] == "test" for row in rows) / len(rows)
-        assert 0.35 < share < 0.65
+        assert sum(row["split"] == "test" for row in rows) >= 100
+        assert sum(row["split"] == "tune" for row in rows) >= 300
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -97,8 +97,10 @@ def test_a_written_case_is_read_with_its_extra_fields(tmp_path: Path) -> None:
 
 
 def test_the_split_does_not_see_case_or_blanks() -> None:
-    assert assemble.split_of("Say  hello") == assemble.split_of("say hello")
-    assert {assemble.split_of(f"prompt {n}") for n in range(20)} == {"tune", "test"}
+    fresh = fresh_prompts.ALL[0].user
+    assert assemble.split_of(fresh) == "test"
+    assert assemble.split_of(f"  {fresh.upper()} ") == "test"
+    assert assemble.split_of(prompts.ALL[0].user) == "tune"
 
 
 def test_faults_are_told_apart_and_name_what_exists() -> None:
@@ -107,6 +109,7 @@ def test_faults_are_told_apart_and_name_what_exists() -> None:
     assert all(set(f.only) <= set(prompts.BY_ID) for f in FAULTS)
     assert {row["source"].split("fault ")[1].split(",")[0] for row in _of_faults()} <= {
         *(f.name for f in FAULTS), "healthy-greedy", "healthy-sampled", "healthy-plain",
+        "fresh-sampled",
     }  # fmt: skip
 
 
@@ -121,3 +124,13 @@ def test_a_fault_asks_the_same_each_time() -> None:
         assert [params_of(fault, p, n) for n, p in enumerate(first)] == [
             params_of(fault, p, n) for n, p in enumerate(second)
         ]
+
+
+def test_every_fault_has_fresh_prompts_and_none_stands_among_the_others() -> None:
+    known = {" ".join(p.user.lower().split()) for p in prompts.BY_ID.values()}
+    fresh = {" ".join(p.user.lower().split()) for p in fresh_prompts.ALL}
+    assert not known & fresh
+    for fault in FAULTS:
+        assert with_fresh_prompts(fault) == with_fresh_prompts(fault)
+        assert {p.id for p in chosen(with_fresh_prompts(fault))} <= set(fresh_prompts.BY_ID)
+        assert chosen(with_fresh_prompts(fault)), fault.name

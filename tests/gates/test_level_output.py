@@ -31,7 +31,7 @@ def test_every_gate_is_of_level_4() -> None:
 def test_gates_of_models_are_made_for_what_is_given() -> None:
     limits, bounds = OutputLimits(), LearnedBounds()
     assert model_gates(limits, bounds) == ()
-    made = model_gates(limits, bounds, perplexities=lambda _: [5.0], expected=lambda _: ("river",))
+    made = model_gates(limits, bounds, readings=lambda _: None, expected=lambda _: ("river",))
     assert [gate.name for gate in made] == ["coherence", "keywords"]
     assert judge(answer(PROSE), made).outcome is Outcome.PASSED
 
@@ -153,6 +153,8 @@ def test_no_gate_crashes_on_odd_data(
         ("blank_tail", 0),
         ("foreign_runs", 0),
         ("max_perplexity", 1.0),
+        ("max_perplexity_odd", 0.5),
+        ("max_excess", 0.0),
     ],
 )
 def test_limits_that_cannot_be_meant_are_refused(name: str, value: float) -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from quality_lib.scoring.perplexity import SHORTEST, windowed_perplexities
+from quality_lib.gates.perplexity import SHORTEST, windowed_perplexities
 
 GOOD, BAD = -1.0, -9.0
 
