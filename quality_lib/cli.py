@@ -27,7 +27,18 @@ app = typer.Typer(
     ),
 )
 
-GROUPS = ("golden", "snapshot", "weights", "model", "engine", "stack", "logs", "route", "rollback", "incident")
+GROUPS = (
+    "golden",
+    "snapshot",
+    "weights",
+    "model",
+    "engine",
+    "stack",
+    "logs",
+    "route",
+    "rollback",
+    "incident",
+)
 for _name in GROUPS:
     _module = importlib.import_module(f"quality_lib.commands.{_name}")
     app.add_typer(_module.app, name=_name)
