@@ -15,10 +15,15 @@ Z95 = 1.959964
 
 
 def machine() -> dict[str, str]:
-    """Return date and machine, as every result file names them."""
+    """Return date and machine, as every result file names them.
+
+    ``load`` is the mean number of running processes of the last minute, this one not yet included: near
+    zero on a machine of one's own. With others at work every rate is lower, by a third and more.
+    """
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{os.cpu_count()} cores, {_processor()}",
+        "load": f"{os.getloadavg()[0]:.1f}",
         "python": platform.python_version(),
     }
 

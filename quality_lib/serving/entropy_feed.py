@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import bisect
 import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from quality_lib.serving.entropy_layout import EDGES, EntropyCounts
-from quality_lib.serving.metrics import ENTROPY_BUCKETS
+from quality_lib.serving.entropy_layout import EntropyCounts
 
 EVERY_S = 1.0
 
@@ -69,16 +67,8 @@ class EntropyFeed:
         # A counter that went back belongs to an engine that has been started anew.
         if now.rows > before.rows:
             buckets = [max(0, b - a) for a, b in zip(before.buckets, now.buckets, strict=True)]
-            self._metrics.entropies(rebucketed(buckets), now.entropy_sum - before.entropy_sum)
+            self._metrics.entropies(buckets, now.entropy_sum - before.entropy_sum)
         if now.nan_rows > before.nan_rows:
             self._metrics.nan_logits(now.nan_rows - before.nan_rows)
         if now.corrected_rows > before.corrected_rows:
             self._metrics.corrected_steps(now.corrected_rows - before.corrected_rows)
-
-
-def rebucketed(counts: Sequence[float]) -> list[float]:
-    """Put counts between the engine's edges into the metric's buckets, by their upper edges."""
-    result = [0.0] * (len(ENTROPY_BUCKETS) + 1)
-    for count, edge in zip(counts, (*EDGES, float("inf")), strict=True):
-        result[bisect.bisect_left(ENTROPY_BUCKETS, edge)] += count
-    return result

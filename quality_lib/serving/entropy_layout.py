@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from quality_lib.serving.entropy_buckets import ENTROPY_BUCKETS
+
 ID_ARGUMENT = "quality_id"
 """``vllm_xargs`` key of a request: its entropies can be followed by this id."""
 CORRECT_ARGUMENT = "quality_correct"
 """``vllm_xargs`` key of a request: ``"off"`` leaves its steps as they are."""
 
 MAGIC = 0x3154504F52544E45  # "ENTROPT1"
-EDGES = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)
-"""Upper edges of the histogram's buckets in nats, those of `metrics`; one more bucket has no upper edge."""
 RING = 1 << 16
 """Records kept for readers: at 10,000 tracked tokens a second, six seconds."""
 SUFFIX = ".entropy"
@@ -40,7 +40,7 @@ HEADER = np.dtype([
     ("nan_rows", "<u8"),
     ("corrected", "<u8"),
     ("total", "<f8"),
-    ("buckets", "<u8", (len(EDGES) + 1,)),
+    ("buckets", "<u8", (len(ENTROPY_BUCKETS) + 1,)),
     ("head", "<u8"),
 ])
 RECORD = np.dtype([("key", "<u8"), ("entropy", "<f4")], align=True)
@@ -62,8 +62,8 @@ class EntropyCounts:
     """Distributions that were drawn from at a lower temperature."""
     entropy_sum: float = 0.0
     """Nats, over ``rows``."""
-    buckets: tuple[int, ...] = (0,) * (len(EDGES) + 1)
-    """How many of ``rows`` lie in each bucket; not cumulative, edges in `EDGES`."""
+    buckets: tuple[int, ...] = (0,) * (len(ENTROPY_BUCKETS) + 1)
+    """How many of ``rows`` lie in each bucket; not cumulative."""
 
     def __add__(self, other: EntropyCounts) -> EntropyCounts:
         return EntropyCounts(

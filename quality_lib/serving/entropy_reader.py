@@ -17,7 +17,6 @@ import numpy as np
 import psutil
 
 from quality_lib.serving.entropy_layout import (
-    EDGES,
     MAGIC,
     RING,
     SIZE,
@@ -204,4 +203,4 @@ def read_entropy() -> EntropyCounts | None:
     return entropy_reader().counts()
 
 
-__all__ = ["EDGES", "EntropyCounts", "EntropyReader", "entropy_reader", "read_entropy"]
+__all__ = ["EntropyCounts", "EntropyReader", "entropy_reader", "read_entropy"]

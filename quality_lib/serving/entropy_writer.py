@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import psutil
 
+from quality_lib.serving.entropy_buckets import ENTROPY_BUCKETS
 from quality_lib.serving.entropy_layout import (
     CHAIN,
-    EDGES,
     MAGIC,
     RING,
     SIZE,
@@ -44,7 +44,7 @@ class EntropyWriter:
         header["pid"], header["created"] = os.getpid(), process.create_time()
         header["chain"][: len(chain)] = chain
         header["magic"] = MAGIC
-        self._edges = np.asarray(EDGES)
+        self._edges = np.asarray(ENTROPY_BUCKETS)
         self._owner = os.getpid()
         # Not atexit: the engine is a child process of multiprocessing, which runs only these.
         Finalize(None, self.close, exitpriority=10)
@@ -63,7 +63,9 @@ class EntropyWriter:
         header["corrected"] += corrected
         header["total"] += float(known.sum())
         slots = np.searchsorted(self._edges, known)
-        header["buckets"][0] += np.bincount(slots, minlength=len(EDGES) + 1).astype(np.uint64)
+        header["buckets"][0] += np.bincount(slots, minlength=len(ENTROPY_BUCKETS) + 1).astype(
+            np.uint64
+        )
         header["sequence"] += 1
         tracked = np.flatnonzero(keys)
         if len(tracked):

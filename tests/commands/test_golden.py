@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
@@ -19,6 +20,7 @@ from quality_lib.adapters.case_files import load_cases, write_cases
 from quality_lib.adapters.engine import Instance
 from quality_lib.adapters.result_file import read_result
 from quality_lib.adapters.run_folder import JOURNAL, RUN, read_run
+from tests.in_process import QualityHere
 
 pytestmark = [pytest.mark.vllm, pytest.mark.stack]
 DEAD = "http://127.0.0.1:9"
@@ -98,29 +100,39 @@ def registered(
     return config
 
 
+class Checked(NamedTuple):
+    """One finished check of the registered service, which several tests look at."""
+
+    out: Path
+    result: dict[str, Any]
+
+
+def check(config: Path, out: Path) -> dict[str, Any]:
+    return object_of(
+        quality("golden", "check", "--service", "chat", "--config", config, "--out", out, "--json")
+    )
+
+
+@pytest.fixture(scope="module")
+def checked(registered: Path, tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    out = tmp_path_factory.mktemp("checked") / "check"
+    return Checked(out, check(registered, out))
+
+
 def test_a_healthy_service_is_healthy_unchanged_and_published_once(
-    registered: Path, tmp_path: Path
+    registered: Path, checked: Checked
 ) -> None:
-    out = tmp_path / "check"
-    args = ("golden", "check", "--service", "chat", "--config", registered, "--out", out, "--json")
-    first = quality(*args)
-    result = object_of(first)
+    out, result = checked
     assert (result["summary"], result["changed"], result["degraded"]) == ("healthy", "no", "no")
     assert Path(result["report"]).read_text(encoding="utf-8").startswith("<!")
-    assert object_of(quality(*args)) == result, "again in the same folder gives the same result"
+    assert check(registered, out) == result, "again in the same folder gives the same result"
     publish = ("golden", "publish", out, "--config", registered, "--json")
     published = object_of(quality(*publish))
     assert object_of(quality(*publish)) == published
 
 
-def test_stored_answers_score_exactly_as_in_the_baseline(registered: Path, tmp_path: Path) -> None:
-    out = tmp_path / "check"
-    object_of(
-        quality(
-            "golden", "check", "--service", "chat", "--config", registered, "--out", out, "--json"
-        )
-    )
-    findings = read_result(out).comparison.findings
+def test_stored_answers_score_exactly_as_in_the_baseline(checked: Checked) -> None:
+    findings = read_result(checked.out).comparison.findings
     scored = {f.channel: f.value for f in findings if f.statistic == "logprob_delta"}
     assert scored == {"chat_scored": 0.0, "raw_scored": 0.0}
 
@@ -181,13 +193,12 @@ def test_an_unreachable_endpoint_is_an_outside_failure(
     assert "Traceback" not in done.stderr
 
 
-def test_a_silent_mlflow_loses_no_result(registered: Path, tmp_path: Path) -> None:
+def test_a_silent_mlflow_loses_no_result(
+    registered: Path, checked: Checked, tmp_path: Path
+) -> None:
     out = tmp_path / "check"
-    object_of(
-        quality(
-            "golden", "check", "--service", "chat", "--config", registered, "--out", out, "--json"
-        )
-    )
+    shutil.copytree(checked.out, out)
+    (out / "published.json").unlink(missing_ok=True)
     config = yaml.safe_load(registered.read_text(encoding="utf-8"))
     config["stores"]["mlflow"] = DEAD
     broken = tmp_path / "quality.yaml"
@@ -234,11 +245,11 @@ def test_a_changed_golden_set_is_refused(registered: Path, tmp_path: Path) -> No
     ],
 )
 def test_a_bad_configuration_is_named_with_file_line_and_field(
-    tmp_path: Path, change: str, words: str
+    quality_here: QualityHere, tmp_path: Path, change: str, words: str
 ) -> None:
     path = tmp_path / "quality.yaml"
     path.write_text(change, encoding="utf-8")
-    done = quality("golden", "services", "--config", path)
+    done = quality_here("golden", "services", "--config", path)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr

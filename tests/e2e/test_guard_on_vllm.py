@@ -140,7 +140,7 @@ def pair(
 def ask(endpoint: str, path: str, body: dict[str, Any]) -> httpx.Response:
     return httpx.post(
         endpoint + path,
-        json={"model": SERVED_NAME, "temperature": 0, "max_tokens": 24, **body},
+        json={"model": SERVED_NAME, "temperature": 0, "max_tokens": 16, **body},
         headers={"x-request-id": "the-same"},
         timeout=300,
     )

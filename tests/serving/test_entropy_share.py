@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from quality_lib.serving import entropy_layout
-from quality_lib.serving.entropy_layout import EDGES, RING, SIZE, EntropyCounts, request_key
+from quality_lib.serving.entropy_buckets import ENTROPY_BUCKETS
+from quality_lib.serving.entropy_layout import RING, SIZE, EntropyCounts, request_key
 from quality_lib.serving.entropy_reader import LOOK_AGAIN_S, EntropyReader
 from quality_lib.serving.entropy_writer import EntropyWriter, remove_stale
 
@@ -48,8 +49,8 @@ def test_counts_are_what_was_written(tmp_path: Path, writer: EntropyWriter) -> N
     assert (counts.steps, counts.rows, counts.nan_rows, counts.corrected_rows) == (2, 6, 1, 1)
     assert counts.entropy_sum == pytest.approx(54.815)
     # An upper edge belongs to its bucket, as Prometheus has it.
-    assert dict(zip([*EDGES, None], counts.buckets, strict=True)) | {} == {
-        **dict.fromkeys([*EDGES, None], 0),
+    assert dict(zip([*ENTROPY_BUCKETS, None], counts.buckets, strict=True)) | {} == {
+        **dict.fromkeys([*ENTROPY_BUCKETS, None], 0),
         0.01: 2,
         0.5: 1,
         2.0: 1,
@@ -198,11 +199,5 @@ def test_the_folder_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_counts_add_up() -> None:
-    one = EntropyCounts(1, 2, 3, 4, 5.0, (1,) * (len(EDGES) + 1))
-    assert one + one == EntropyCounts(2, 4, 6, 8, 10.0, (2,) * (len(EDGES) + 1))
-
-
-def test_the_buckets_are_those_of_the_servers_metric() -> None:
-    from quality_lib.serving.metrics import ENTROPY_BUCKETS
-
-    assert EDGES == ENTROPY_BUCKETS
+    one = EntropyCounts(1, 2, 3, 4, 5.0, (1,) * (len(ENTROPY_BUCKETS) + 1))
+    assert one + one == EntropyCounts(2, 4, 6, 8, 10.0, (2,) * (len(ENTROPY_BUCKETS) + 1))

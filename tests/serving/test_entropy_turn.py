@@ -12,7 +12,7 @@ import pytest
 
 from quality_lib.serving.entropy_turn import SUFFIX, EntropyTurn
 from quality_lib.serving.entropy_writer import EntropyWriter
-from tests.serving.test_metrics import ROOT, SHOW, shown
+from tests.serving.vllm_metrics_page import ROOT, MetricsPage
 
 SERVER = """
 import os, sys, time
@@ -57,7 +57,9 @@ class ApiServer:
         self._process.communicate()
 
 
-def test_vllm_adds_up_what_several_api_servers_tell_of_one_engine(tmp_path: Path) -> None:
+def test_vllm_adds_up_what_several_api_servers_tell_of_one_engine(
+    metrics_page: MetricsPage, tmp_path: Path
+) -> None:
     folder, metrics = tmp_path / "engine", tmp_path / "metrics"
     folder.mkdir()
     metrics.mkdir()
@@ -77,7 +79,7 @@ def test_vllm_adds_up_what_several_api_servers_tell_of_one_engine(tmp_path: Path
         for server in servers:
             server.kill()
         engine.close()
-    lines = shown(SHOW, PROMETHEUS_MULTIPROC_DIR=str(metrics))
+    lines = metrics_page.lines(metrics)
     assert "vllm_quality_nan_logits_total 2.0" in lines
     assert "vllm_quality_corrected_steps_total 2.0" in lines
     assert "vllm_generation_entropy_count 2.0" in lines

@@ -25,12 +25,12 @@ from quality_lib.serving.asked import Asked
 from quality_lib.serving.choice_state import Caps
 from quality_lib.serving.detail_share import FORGET_AFTER_S, GIVE_UP_AFTER, DetailShare
 from quality_lib.serving.engine_features import EngineFeatures
-from quality_lib.serving.entropy_feed import EntropyFeed, rebucketed
-from quality_lib.serving.entropy_layout import EDGES, EntropyCounts
+from quality_lib.serving.entropy_buckets import ENTROPY_BUCKETS
+from quality_lib.serving.entropy_feed import EntropyFeed
+from quality_lib.serving.entropy_layout import EntropyCounts
 from quality_lib.serving.failure_log import FailureLog
 from quality_lib.serving.guard_setup import make_parts, read_setup
 from quality_lib.serving.judge_pool import MAX_REPLACED, JudgePool
-from quality_lib.serving.metrics import ENTROPY_BUCKETS
 from quality_lib.serving.request_body import object_of, with_fields
 from quality_lib.serving.response_state import ResponseState
 from quality_lib.serving.server_tokenizer import ServerTokenizer, server_tokenizer
@@ -405,7 +405,7 @@ class Fed:
 
 
 def counts(first: int, total: float, nan: int = 0, corrected: int = 0) -> EntropyCounts:
-    buckets = (first, *([0] * len(EDGES)))
+    buckets = (first, *([0] * len(ENTROPY_BUCKETS)))
     return EntropyCounts(first, first, nan, corrected, total, buckets)
 
 
@@ -435,14 +435,6 @@ def test_of_several_processes_one_feeds_and_the_next_goes_on() -> None:
     assert [b[0] for b in first.buckets] == [3, 2]
     assert [b[0] for b in second.buckets] == [4]
     assert (first.nan + second.nan, first.corrected + second.corrected) == (9, 9)
-
-
-def test_no_step_is_lost_between_the_two_kinds_of_buckets() -> None:
-    given_counts = list(range(1, len(EDGES) + 2))
-    result = rebucketed(given_counts)
-    assert sum(result) == sum(given_counts)
-    assert len(result) == len(ENTROPY_BUCKETS) + 1
-    assert result[-1] == given_counts[-1]
 
 
 # --- details and tokenizer -----------------------------------------------------------------------

@@ -13,28 +13,9 @@ from prometheus_client import CollectorRegistry
 
 from quality_lib.records import Outcome
 from quality_lib.serving import metrics
-from quality_lib.serving.metrics import ENTROPY_BUCKETS, GuardMetrics
-
-ROOT = Path(__file__).parents[2]
-
-WORK = """
-from quality_lib.records import Outcome
-from quality_lib.serving.metrics import ENTROPY_BUCKETS, GuardMetrics
-GuardMetrics.of().gate_failed(4, "loops", "token_loop", Outcome.FAILED)
-GuardMetrics.of().suspicious_tokens(3)
-GuardMetrics.of().entropies([1] * (len(ENTROPY_BUCKETS) + 1), 20.0)
-GuardMetrics.of().waiting_to_ship(5, 1.0)
-"""
-SHOW = """
-from fastapi import FastAPI
-from starlette.testclient import TestClient
-from vllm.entrypoints.serve.instrumentator.metrics import attach_router
-from vllm.v1.metrics.prometheus import unregister_vllm_metrics
-unregister_vllm_metrics()
-app = FastAPI()
-attach_router(app)
-print(TestClient(app).get("/metrics").text)
-"""
+from quality_lib.serving.entropy_buckets import ENTROPY_BUCKETS
+from quality_lib.serving.metrics import GuardMetrics
+from tests.serving.vllm_metrics_page import OWN, ROOT, MetricsPage
 
 
 @pytest.fixture
@@ -99,32 +80,32 @@ def test_two_imports_share_one_set(registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("vllm_output_suspicious_token_total") == 3
 
 
-def shown(script: str, **env: str) -> list[str]:
-    ran = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
-        capture_output=True,
-        text=True,
-        check=False,
+def count_in_another_process(folder: Path) -> None:
+    """Let a server of several count; it leaves its counts in the folder."""
+    subprocess.run(
+        [sys.executable, "-c", OWN],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PROMETHEUS_MULTIPROC_DIR": str(folder)},
+        check=True,
         timeout=300,
     )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout.splitlines()
 
 
 CHECKED = 'vllm_request_failed_validation_total{check="loops",level="4",reason="token_loop"}'
 
 
-def test_vllm_shows_them() -> None:
-    lines = shown(WORK + SHOW)
+def test_vllm_shows_them(metrics_page: MetricsPage) -> None:
+    lines = metrics_page.lines()
     assert "vllm_output_suspicious_token_total 3.0" in lines
     assert f"{CHECKED} 1.0" in lines
     assert "vllm_generation_entropy_count 15.0" in lines
 
 
-def test_vllm_adds_them_up_over_several_api_servers(tmp_path: Path) -> None:
-    shown(WORK, PROMETHEUS_MULTIPROC_DIR=str(tmp_path))
-    lines = shown(WORK + SHOW, PROMETHEUS_MULTIPROC_DIR=str(tmp_path))
+def test_vllm_adds_them_up_over_several_api_servers(
+    metrics_page: MetricsPage, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        count_in_another_process(tmp_path)
+    lines = metrics_page.lines(tmp_path)
     assert "vllm_output_suspicious_token_total 6.0" in lines
     assert f"{CHECKED} 2.0" in lines
     assert "vllm_generation_entropy_count 30.0" in lines
