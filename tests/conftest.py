@@ -1,8 +1,16 @@
 """Fixtures that several packages of tests share; no logic."""
 
+from tests.gpu import pytest_runtest_setup
 from tests.in_process import quality_here
 from tests.mlflow_server import mlflow_uri
 from tests.serving.vllm_metrics_page import metrics_page
 from tests.vllm_server import model_folder, vllm_server
 
-__all__ = ["metrics_page", "mlflow_uri", "model_folder", "quality_here", "vllm_server"]
+__all__ = [
+    "metrics_page",
+    "mlflow_uri",
+    "model_folder",
+    "pytest_runtest_setup",
+    "quality_here",
+    "vllm_server",
+]
