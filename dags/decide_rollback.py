@@ -3,9 +3,10 @@
 from datetime import timedelta
 
 import pendulum
-from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable, Param, task_group
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable, task_group
 from quality_airflow.assets import EVIDENCE
 from quality_airflow.decision import Decide, IsFresh, StartRollback, TakeBack
+from quality_airflow.forms import one_or_all_services
 from quality_airflow.notifier import QualityNotifier
 from quality_airflow.operators import ListServices, retry_outside_faults
 
@@ -45,15 +46,7 @@ with DAG(
     max_active_runs=1,
     tags=["quality", "rollback"],
     default_args={"owner": "llm-serving", "retries": 0},
-    params={
-        "service": Param(
-            "all",
-            type="string",
-            minLength=1,
-            title="Service",
-            description="A name from quality.yaml, or all.",
-        )
-    },
+    params={"service": one_or_all_services()},
 ) as dag:
     services = ListServices(
         task_id="list_services",

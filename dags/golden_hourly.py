@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pendulum
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, Param, task_group
+from airflow.sdk import DAG, task_group
 from quality_airflow.configuration import gpu_queue
+from quality_airflow.forms import one_or_all_services
 from quality_airflow.notifier import QualityNotifier
 from quality_airflow.operators import (
     GoldenRun,
@@ -50,15 +51,7 @@ with DAG(
     max_active_runs=1,
     tags=["quality", "golden"],
     default_args={"owner": "llm-serving", "retries": 0},
-    params={
-        "service": Param(
-            "all",
-            type="string",
-            minLength=1,
-            title="Service",
-            description="A name from quality.yaml, or all.",
-        )
-    },
+    params={"service": one_or_all_services()},
 ) as dag:
     services = ListServices(
         task_id="list_services",

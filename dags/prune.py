@@ -5,6 +5,7 @@ from datetime import timedelta
 import pendulum
 from airflow.sdk import DAG, Param
 from quality_airflow.assets import HEALTH
+from quality_airflow.forms import one_or_all_services
 from quality_airflow.notifier import QualityNotifier
 from quality_airflow.operators import ListServices, retry_outside_faults
 from quality_airflow.pruning import Prune
@@ -39,13 +40,7 @@ with DAG(
     tags=["quality", "snapshot"],
     default_args={"owner": "llm-serving", "retries": 0},
     params={
-        "service": Param(
-            "all",
-            type="string",
-            minLength=1,
-            title="Service",
-            description="A name from quality.yaml, or all.",
-        ),
+        "service": one_or_all_services(),
         "dry_run": Param(
             False,
             type="boolean",

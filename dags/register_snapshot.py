@@ -5,6 +5,7 @@ from datetime import timedelta
 import pendulum
 from airflow.sdk import DAG, Param, task_group
 from quality_airflow.configuration import gpu_queue
+from quality_airflow.forms import one_or_all_services
 from quality_airflow.notifier import QualityNotifier
 from quality_airflow.operators import (
     BuildBaseline,
@@ -48,13 +49,7 @@ with DAG(
     tags=["quality", "snapshot"],
     default_args={"owner": "llm-serving", "retries": 0},
     params={
-        "service": Param(
-            "all",
-            type="string",
-            minLength=1,
-            title="Service",
-            description="A name from quality.yaml, or all.",
-        ),
+        "service": one_or_all_services(),
         "force": Param(
             False,
             type="boolean",

@@ -1,7 +1,8 @@
 """Every ten minutes, score the answers that users have just been given, from the production logs."""
 
 import pendulum
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
+from quality_airflow.forms import one_or_all_services
 from quality_airflow.scoring import score_lanes
 
 DOC = """
@@ -45,14 +46,6 @@ with DAG(
     max_active_runs=1,
     tags=["quality", "logs"],
     default_args={"owner": "llm-serving", "retries": 0},
-    params={
-        "service": Param(
-            "all",
-            type="string",
-            minLength=1,
-            title="Service",
-            description="A name from quality.yaml, or all.",
-        )
-    },
+    params={"service": one_or_all_services()},
 ) as dag:
     score_lanes("quick")
