@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from quality_lib.adapters.mlflow_results import MlflowResults
     from quality_lib.adapters.mlflow_scores import MlflowScores
     from quality_lib.rollout.engine_finding import EngineFinding
-    from quality_lib.rollout.engine_reading import EngineReading
     from quality_lib.rollout.ports import IncidentStore, Route
     from quality_lib.snapshots.manifest import EnvironmentRecord
     from quality_lib.snapshots.ports import SnapshotStore
@@ -130,20 +129,6 @@ def engine_findings(
     kept = settings.stores.work_dir / "signals" / f"{service_name}.json"
     sources = [_signal_source(service, place) for place in places]
     return watch(sources, kept, service.signals.limits, datetime.now(UTC))
-
-
-def read_engine(
-    settings: Settings,
-    service_name: str,
-    previous: EngineReading | None,
-    endpoint: str | None = None,
-) -> tuple[tuple[EngineFinding, ...], EngineReading]:
-    """Look at one engine; the caller keeps the reading and hands it in again the next time."""
-    from quality_lib.adapters.engine_watch import look
-
-    service = settings.service(service_name)
-    source = _signal_source(service, endpoint or service.endpoint)
-    return look(source, previous, service.signals.limits, datetime.now(UTC))
 
 
 def live_fingerprint(service: ServiceSettings, endpoint: str | None = None) -> LiveFingerprint:

@@ -52,9 +52,8 @@ def gpus_of_dcgm(
     exporter or what federates it tells of more GPUs than the service's own.
     """
     try:
-        answer = (
-            httpx.get(address, timeout=TIMEOUT_S) if transport is None else _get(address, transport)
-        )
+        with httpx.Client(transport=transport, timeout=TIMEOUT_S) as client:
+            answer = client.get(address)
         answer.raise_for_status()
         families = list(text_string_to_metric_families(answer.text))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
@@ -71,11 +70,6 @@ def gpus_of_dcgm(
     if not values:
         return None, f"{address} tells of none of {', '.join(DCGM_FIELDS)}"
     return tuple(_from_dcgm(name, found) for name, found in sorted(values.items())), ""
-
-
-def _get(address: str, transport: httpx.BaseTransport) -> httpx.Response:
-    with httpx.Client(transport=transport, timeout=TIMEOUT_S) as client:
-        return client.get(address)
 
 
 def _from_dcgm(name: str, values: dict[str, float]) -> GpuHealth:

@@ -16,8 +16,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from quality_lib.adapters.client_traffic import QUESTIONS
 from quality_lib.errors import OutsideFailure
+
+QUESTIONS = (
+    "Name three fruits.",
+    "What is the capital of France?",
+    "Write one sentence about the sea.",
+    "Explain in two sentences why leaves are green.",
+    "Give me a short recipe for pancakes.",
+    "What does a librarian do?",
+    "Suggest a name for a grey cat.",
+    "Why do we sleep?",
+    "How do I boil an egg?",
+    "Write a polite reply that declines an invitation.",
+    "What is photosynthesis?",
+    "List two uses of baking soda.",
+    "Describe a rainy street in one sentence.",
+    "What is the difference between a lake and a river?",
+    "Give one tip for learning a language.",
+    "What is a healthy breakfast?",
+)
+"""Everyday requests, asked in turn; a seed makes each its own."""
 
 SHORT_TOKENS, LONG_TOKENS = 48, 160
 TIMEOUT_S = 600.0

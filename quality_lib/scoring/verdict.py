@@ -11,7 +11,7 @@ from quality_lib.exchanges.sampling import Counts
 from quality_lib.records import Outcome, Summary, Tri, Verdict
 from quality_lib.scoring.limits import ReplayLimits, ScoreLimits
 from quality_lib.scoring.replay import ReplayTotals, judge_replay
-from quality_lib.scoring.result import GroupRate, ScoreVerdict
+from quality_lib.scoring.result import GroupRate, ScoreVerdict, empty_rate
 from quality_lib.scoring.tally import Group, Kind, Tally
 
 _GROUP_WORDS = {
@@ -77,7 +77,7 @@ def rates_of(groups: Sequence[Group], limits: ScoreLimits) -> tuple[GroupRate, .
         for g in groups
     ]
     if not any(g.kind is Kind.SERVICE for g in found):
-        found.insert(0, GroupRate(Kind.SERVICE, "", 0, 0, 0, 0, None, None))
+        found.insert(0, empty_rate())
     return tuple(found)
 
 
