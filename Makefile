@@ -4,6 +4,8 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 export PYTHONUTF8 := 1
+# The stack starts many short programs; compiling this checkout anew in each costs seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Explain the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

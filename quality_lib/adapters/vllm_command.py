@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import importlib.util
 import math
 import os
@@ -77,7 +78,7 @@ def server_env(inherited: Mapping[str, str], given: Mapping[str, str]) -> dict[s
     path = inherited.get("PYTHONPATH")
     return {
         **DEFAULT_ENV,
-        "VLLM_CPU_OMP_THREADS_BIND": _every_processor(),
+        **(_one_process(len(os.sched_getaffinity(0))) if is_cpu_build() else {}),
         **inherited,
         # The server imports our middleware, installed or not.
         "PYTHONPATH": f"{package_root}:{path}" if path else package_root,
@@ -102,10 +103,27 @@ def takes_extension() -> bool:
     return False
 
 
-def _every_processor() -> str:
-    """Return the processors that this process may use, as the CPU back-end wants them.
+@functools.cache
+def is_cpu_build() -> bool:
+    """Return whether this environment's vLLM is built for processors alone."""
+    for name in ("vllm-cpu", "vllm"):
+        try:
+            release = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        return name == "vllm-cpu" or "cpu" in release.partition("+")[2]
+    return False
 
-    By itself it leaves one free for the web server; on two cores that is half the machine, and a
-    golden run took 235 s instead of 145 s.
+
+def _one_process(processors: int) -> dict[str, str]:
+    """Return what keeps the CPU back-end's model inside its engine process, on half the processors.
+
+    By itself it starts a worker process beside the engine, and the two wait for each other without
+    sleeping; on two cores that costs a third of the speed, and two instances, which every rollback
+    has, stop each other: 83 and 117 tokens/s beside each other where 160 and 154 are reached so
+    (``design/017-two-instances-on-two-cores.md``).
     """
-    return ",".join(str(number) for number in sorted(os.sched_getaffinity(0)))
+    return {
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "OMP_NUM_THREADS": str(max(1, processors // 2)),
+    }
