@@ -27,7 +27,7 @@ rollback can go back to it.
 
 | task | red | pink |
 |---|---|---|
-| `is_eligible` | MLflow could not be asked | **not yet**: the log says why (usual at most hours) |
+| `is_eligible` | MLflow, or the server of an eligible service, could not be asked | **not yet**: the log says why (usual at most hours). After a rollback: `quality.yaml` still names the folder that was left; the log names the line to change |
 | `build_baseline` | the server did not answer, or its answers are too unstable for a baseline | not eligible |
 | `create_snapshot` | weights or MLflow could not be read or written; nothing half-made is left | not eligible |
 

@@ -550,6 +550,15 @@ def load(path: Path) -> Settings:
     return _anchored(settings, path.absolute().parent)
 
 
+def line_of(path: Path, *keys: str) -> int | None:
+    """Return the line of a key in the configuration, else of the deepest part of it that is there."""
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return None
+    return _line_of(node, keys)
+
+
 def _anchored(settings: Settings, root: Path) -> Settings:
     services = {
         name: service.model_copy(

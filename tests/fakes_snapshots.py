@@ -25,11 +25,13 @@ from quality_lib.snapshots.ports import (
 class InMemorySnapshots:
     def __init__(self) -> None:
         self._manifests: dict[str, dict[str, Manifest]] = {}
+        self._numbers: dict[str, dict[str, int]] = {}
         self._files: dict[str, dict[str, bytes]] = {}
         self._health: dict[str, tuple[Health, str]] = {}
         self._aliases: dict[str, dict[str, str]] = {}
         self._audit: dict[str, list[AuditEntry]] = {}
         self._pinned: set[tuple[str, str]] = set()
+        self._newest: dict[str, int] = {}
 
     def create(
         self,
@@ -48,6 +50,9 @@ class InMemorySnapshots:
             except FileNotFoundError as error:
                 raise BadInput("does not exist", file=error.filename) from None
             known[key] = manifest
+            numbers = self._numbers.setdefault(service, {})
+            numbers[key] = self._newest.get(service, 0) + 1
+            self._newest[service] = numbers[key]
             self._health[key] = (health, _now())
             self._note(service, manifest.created_by, Action.CREATED, key)
         return self.get(service, key)
@@ -57,10 +62,9 @@ class InMemorySnapshots:
         return StoredSnapshot(entry, self._manifests[service][entry.snapshot_id])
 
     def list(self, service: str) -> tuple[SnapshotEntry, ...]:
-        manifests = self._manifests.get(service, {})
-        numbered = enumerate(manifests.items(), start=1)
-        entries = [self._entry(service, number, key, m) for number, (key, m) in numbered]
-        return tuple(reversed(entries))
+        manifests, numbers = self._manifests.get(service, {}), self._numbers.get(service, {})
+        entries = [self._entry(service, numbers[key], key, m) for key, m in manifests.items()]
+        return tuple(sorted(entries, key=lambda entry: -entry.number))
 
     def aliases(self, service: str) -> Mapping[str, str]:
         return dict(self._aliases.get(service, {}))

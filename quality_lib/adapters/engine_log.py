@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from quality_lib.adapters.file_tail import tail
+
 TAIL_BYTES = 256 * 1024
 
 _PREFIX = re.compile(
@@ -22,13 +24,10 @@ def last_errors(log: Path, limit: int = 3) -> tuple[str, ...]:
     Without any such line: the last lines there are. Empty for an empty or missing log.
     """
     try:
-        with log.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - TAIL_BYTES))
-            lines = file.read().decode("utf-8", "replace").splitlines()
+        text, _ = tail(log, TAIL_BYTES)
     except OSError:
         return ()
-    bare = [_PREFIX.sub("", line).strip() for line in lines]
+    bare = [_PREFIX.sub("", line).strip() for line in text.splitlines()]
     errors = list(dict.fromkeys(line for line in bare if _ERROR.match(line)))
     # vLLM's workers raise first, the server then says that something went wrong "above".
     causes = [line for line in errors if not _SYMPTOM.search(line)]

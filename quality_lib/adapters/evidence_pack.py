@@ -24,7 +24,8 @@ import httpx
 
 from quality_lib.adapters import process_facts
 from quality_lib.adapters.engine import Instance
-from quality_lib.adapters.evidence_parts import PackLimits, Part, Scene, is_alive, parts_of
+from quality_lib.adapters.evidence_parts import is_alive, parts_of
+from quality_lib.adapters.evidence_scene import PackLimits, Part, Scene
 from quality_lib.adapters.evidence_secrets import SecretMask, secret_values
 from quality_lib.errors import BadInput, OutsideFailure, QualityError
 from quality_lib.rollout.evidence_pack import EvidencePack, PackEntry

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,68 +20,17 @@ import psutil
 
 from quality_lib.adapters import process_facts
 from quality_lib.adapters.engine import Instance
-from quality_lib.adapters.evidence_secrets import SecretMask, shown_environment
+from quality_lib.adapters.evidence_scene import NotGiven, Part, Scene
+from quality_lib.adapters.evidence_secrets import shown_environment
 from quality_lib.adapters.file_tail import last_lines, tail
 from quality_lib.adapters.weights_files import hash_folder, verify_folder
-from quality_lib.errors import QualityError
 from quality_lib.serving.introspection import PATH as SERVER_PATH
-from quality_lib.settings import EvidenceSettings
-from quality_lib.snapshots.manifest import Manifest
 
 WEIGHTS_PATH = "/quality/weights"
 SAME_START_S = 120.0
 """A process that began so long after its record was written is another one of the same id."""
 MOST_METRICS = 8 << 20
 _MARK = "QUALITY_INSTANCE"
-
-
-@dataclass(frozen=True)
-class PackLimits:
-    """How much is collected, and how long each part may take."""
-
-    part_s: float = 30.0
-    hash_s: float = 1800.0
-    """A hundred gigabytes from a fast disk take about a minute."""
-    core_s: float = 900.0
-    log_bytes: int = 16 << 20
-    """The end of the engine's log."""
-    exchanges: int = 200
-    """The last recorded exchanges."""
-
-
-def limits_of(settings: EvidenceSettings) -> PackLimits:
-    """Return the limits that a service's configuration sets."""
-    return PackLimits(
-        part_s=settings.part_timeout_s,
-        hash_s=settings.hash_timeout_s,
-        log_bytes=settings.log_mb << 20,
-        exchanges=settings.exchanges,
-    )
-
-
-@dataclass(frozen=True)
-class Scene:
-    """One instance, and what may be asked of it."""
-
-    instance: Instance
-    mask: SecretMask
-    limits: PackLimits
-    manifest: Manifest | None = None
-    api_key: str | None = None
-    exchange_folder: Path | None = None
-    exchange_service: str = ""
-    transport: httpx.BaseTransport | None = None
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part: where it goes, what it is, how long it may take."""
-
-    name: str
-    what: str
-    limit_s: float
-    collect: Callable[[Path], str]
-    is_in_archive: bool = True
 
 
 def parts_of(scene: Scene, *, core_dump: bool = False) -> list[Part]:
@@ -288,10 +237,6 @@ def _get(scene: Scene, path: str, patience: float = 1) -> httpx.Response:
     if answer.status_code != 200:
         raise NotGiven(f"{path} answers {answer.status_code}")
     return answer
-
-
-class NotGiven(QualityError):
-    """A part that the server does not give."""
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -85,7 +85,7 @@ class MlflowSnapshots:
         return self.get(service, there.snapshot_id)
 
     def get(self, service: str, ref: str) -> StoredSnapshot:
-        """Return a snapshot by alias, id or beginning of an id; its manifest's hash is checked."""
+        """Return a snapshot by alias, number, id or its beginning; its manifest's hash is checked."""
         with self._server.session() as client:
             entry, version = self._find(client, service, ref)
             with self._downloaded(client, version, MANIFEST_NAME) as file:

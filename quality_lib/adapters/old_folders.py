@@ -65,17 +65,6 @@ def remove_folder(path: Path) -> None:
         raise OutsideFailure(f"{path} cannot be removed: {error.strerror or error}") from error
 
 
-def size_of(path: Path) -> int:
-    """Return the bytes of all files in a folder; what vanishes meanwhile counts nothing."""
-    total = 0
-    for file in path.rglob("*"):
-        try:
-            total += file.lstat().st_size if file.is_file() else 0
-        except OSError:
-            continue
-    return total
-
-
 def _folders(parent: Path) -> list[Path]:
     try:
         found = [path for path in parent.iterdir() if path.is_dir() and not path.is_symlink()]

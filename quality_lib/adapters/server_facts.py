@@ -8,29 +8,18 @@ manifest is built from facts observed in the same way, so that equal means equal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.serving.introspection import PATH
-from quality_lib.serving.tokenizer_facts import chat_template_sha256, tokenizer_sha256
 from quality_lib.snapshots.manifest import EnvironmentRecord
 from quality_lib.snapshots.startup_check import ServerFacts
 
 TIMEOUT_S = 15.0
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class FolderFacts:
-    """What a server of this folder must report unless an option says otherwise."""
-
-    chat_template_sha256: str | None
-    tokenizer_sha256: str | None
 
 
 def observe_server(
@@ -87,25 +76,6 @@ def observe_environment(
         torch=_as(str, seen.get("torch")),
         python=_as(str, seen.get("python")),
         cpu=_as(str, seen.get("cpu")),
-    )
-
-
-def expected_from_folder(weights: Path) -> FolderFacts:
-    """Compute from a model folder the digests that its server reports. Imports transformers.
-
-    Raises:
-        BadInput: the folder's tokenizer cannot be loaded.
-    """
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(weights, local_files_only=True)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadInput(f"its tokenizer cannot be loaded: {reason}", file=weights) from error
-    return FolderFacts(
-        chat_template_sha256=chat_template_sha256(tokenizer.chat_template),
-        tokenizer_sha256=tokenizer_sha256(tokenizer),
     )
 
 

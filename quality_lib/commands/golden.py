@@ -212,7 +212,7 @@ def check(
     out: Out,
     config: Config = None,
     snapshot: Annotated[
-        str, typer.Option(help="Alias or id of the snapshot to hold the service against.")
+        str, typer.Option(help="Snapshot to hold the service against: alias, number or id.")
     ] = "serving",
     as_json: AsJson = False,
 ) -> None:

@@ -46,7 +46,9 @@ Config = Annotated[
 Service = Annotated[str, typer.Option("--service", help="Name of the service in quality.yaml.")]
 Target = Annotated[
     str | None,
-    typer.Option(help="Alias or id to go back to; default: the newest healthy other snapshot."),
+    typer.Option(
+        help="Alias, number or id to go back to; default: the newest healthy other snapshot."
+    ),
 ]
 Incident = Annotated[
     str | None, typer.Option(help="Id that 'quality decide' has given; default: a new one.")

@@ -29,7 +29,7 @@ Config = Annotated[
     ),
 ]
 Service = Annotated[str, typer.Option("--service", help="Name of the service in quality.yaml.")]
-Ref = Annotated[str, typer.Argument(help="Alias, id, or the beginning of an id.")]
+Ref = Annotated[str, typer.Argument(help="Alias, number, id, or the beginning of an id.")]
 By = Annotated[str | None, typer.Option("--by", help="Who does it; default: the user's name.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; goes into the audit trail.")]
 
@@ -74,7 +74,8 @@ def create(
     with byte_progress("hashing weights") as progress:
         draft = jobs.draft_snapshot(
             chosen,
-            checkout=where,
+            service_name=service,
+            config=where,
             baseline=baseline,
             is_live=is_live,
             by=author,
@@ -233,9 +234,9 @@ def history(service: Service, config: Config = None, as_json: AsJson = False) ->
 @app.command()
 def eligible(service: Service, config: Config = None, as_json: AsJson = False) -> None:
     """Tell whether what serves now has been healthy long enough. Exit code 4 when it has not."""
-    settings, _ = _settings(config)
+    settings, where = _settings(config)
     now = datetime.now(UTC)  # noqa: TID251 - the command line is where the clock comes in
-    answer = jobs.judge_eligibility(settings, service, now)
+    answer = jobs.judge_eligibility(settings, service, now, where)
     if as_json:
         emit_json({"service": service, **plain(answer)})
     else:
@@ -265,9 +266,9 @@ def _pin(
 
 
 def _settings(config: Path | None) -> tuple[Settings, Path]:
-    """Return the configuration and the folder that it lies in."""
+    """Return the configuration and its file."""
     path = config_path(config)
-    return load(path), path.absolute().parent
+    return load(path), path
 
 
 def _entry(entry: SnapshotEntry) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from quality_lib.adapters.engine import Instance
 from quality_lib.errors import EngineFailed, QualityError
 from quality_lib.jobs import rollback_instances as instances
-from quality_lib.jobs.rollback_finish import close
+from quality_lib.jobs.rollback_finish import close, tell_who_serves
 from quality_lib.jobs.rollback_run import Run, request_of
 from quality_lib.rollout.journal import Journal, State
 from quality_lib.rollout.machine import way_back
@@ -45,7 +45,10 @@ def _go_back(run: Run) -> tuple[str, frozenset[str]]:
     if back.table is None:
         # Ending what is left would not help anybody.
         return back.sentence, frozenset(run.journal.plan.fresh)
-    run.put(back.table, f"{back.sentence}: {_shown(back.table.weights())}")
+    weights = back.table.weights()
+    run.put(back.table, f"{back.sentence}: {_shown(weights)}")
+    if {name for name, weight in weights.items() if weight > 0} <= back.keeps:
+        tell_who_serves(run)
     return back.sentence, back.keeps
 
 

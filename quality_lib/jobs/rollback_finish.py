@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quality_lib.errors import BadInput, NoData
+from quality_lib.errors import BadInput, NoData, QualityError
 from quality_lib.jobs.rollback_run import CheckFailed, Run, incident_record
 from quality_lib.records import Tri
 from quality_lib.rollout.journal import State
@@ -53,14 +53,35 @@ def close(run: Run, state: State) -> None:
     run.save(ended.with_fact("post-mortem", dict(published)))
 
 
+def tell_who_serves(run: Run) -> None:
+    """Say that the target serves although the rollback was aborted; a silent store delays nothing.
+
+    Else the next golden run would hold its answers against the bad snapshot's.
+    """
+    try:
+        _point(run, SERVING)
+    except QualityError as error:
+        short = run.target.snapshot_id[:12]
+        run.tell(
+            f"the alias '{SERVING}' could not be moved ({error}): quality snapshot alias {SERVING} "
+            f"{short} --service {run.journal.service}"
+        )
+
+
+def _point(run: Run, alias: str) -> None:
+    store, journal, target = run.parts.snapshots, run.journal, run.target.snapshot_id
+    if store.aliases(journal.service).get(alias) != target:
+        reason = f"rollback {journal.incident_id}: {journal.reason}"
+        store.set_alias(journal.service, alias, target, reason, journal.by)
+
+
 def _mark(run: Run) -> None:
     """Move aliases and health; what is right already is left alone."""
     store, service, by = run.parts.snapshots, run.journal.service, run.journal.by
     target, bad = run.target.snapshot_id, run.journal.bad_snapshot_id
     reason = f"rollback {run.journal.incident_id}: {run.journal.reason}"
     for alias in (SERVING, LAST_HEALTHY):
-        if store.aliases(service).get(alias) != target:
-            store.set_alias(service, alias, target, reason, by)
+        _point(run, alias)
     if bad is None or bad == target:
         return
     try:

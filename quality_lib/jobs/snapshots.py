@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from quality_lib.adapters.weights_files import (
 from quality_lib.errors import BadInput, OutsideFailure, QualityError
 from quality_lib.records import Outcome, Verdict
 from quality_lib.serving.arguments import mask_secrets
-from quality_lib.settings import ServiceSettings, Settings
+from quality_lib.settings import ServiceSettings, Settings, line_of
 from quality_lib.snapshots.arguments import args_sha256
 from quality_lib.snapshots.eligibility import Eligibility, is_eligible
 from quality_lib.snapshots.manifest import (
@@ -72,7 +72,8 @@ class Verification:
 def draft_snapshot(
     service: ServiceSettings,
     *,
-    checkout: Path,
+    service_name: str,
+    config: Path,
     baseline: Path | None,
     is_live: bool,
     by: str,
@@ -82,17 +83,18 @@ def draft_snapshot(
 ) -> Draft:
     """Record what serves now: the server's own word, the files it serves, and the baseline.
 
-    ``checkout`` is the folder of the configuration, whose commit is recorded. With ``is_live``
-    false the server is not asked: what only it knows stays unrecorded and is never judged later.
+    ``config`` is the configuration file; the commit of the checkout that it lies in is recorded. With
+    ``is_live`` false the server is not asked: what only it knows stays unrecorded and is never
+    judged later.
 
     Raises:
-        BadInput: the server serves another folder than the configuration says.
+        BadInput: the server serves another folder than the configuration says, as after a rollback.
     """
     golden, files = (None, {}) if baseline is None else _baseline(baseline)
     if is_live:
         facts, environment = wiring.server_facts(service), wiring.server_environment(service)
-        if problem := _other_folder(service.weights, facts):
-            raise BadInput(problem, field="weights", fix="correct the folder in quality.yaml")
+        if (served := other_folder(service.weights, facts)) is not None:
+            raise _another_is_served(service, service_name, served, config)
     else:
         args = service.engine.args if service.engine.kind == "local" else None
         facts, environment = ServerFacts(args=args), EnvironmentRecord()
@@ -101,7 +103,7 @@ def draft_snapshot(
         Manifest(
             weights=weights,
             image=ImageRecord(service.image.ref, service.image.digest),
-            code=CodeRecord(git_commit(checkout)),
+            code=CodeRecord(git_commit(config.absolute().parent)),
             serving=_serving(facts),
             environment=environment,
             golden=golden,
@@ -125,30 +127,85 @@ def verify_snapshot(
     """Hash the files again and, with ``ask_server``, compare the running server's facts (G6.1).
 
     ``weights`` defaults to the configured folder; then a server that serves another folder fails
-    too. A server that does not answer hides nothing that the files told.
+    too, unless that is where the snapshot's own files lay: so it is after a rollback, and these are
+    hashed. A server that does not answer hides nothing that the files told.
     """
-    folder = weights or service.weights
+    facts, silence = ServerFacts(), ""
+    if ask_server is not None:
+        try:
+            facts = ask_server(service)
+        except OutsideFailure as error:
+            silence = str(error)
+    served = None if weights is not None else other_folder(service.weights, facts)
+    is_own = served is not None and served.absolute().as_uri() == manifest.weights.uri
+    folder = served if served is not None and is_own else weights or service.weights
     differences = tuple(verify_folder(folder, manifest.weights, progress, note=note))
-    if ask_server is None:
-        return Verification(manifest.snapshot_id, folder, differences)
-    try:
-        facts = ask_server(service)
-    except OutsideFailure as error:
-        return Verification(manifest.snapshot_id, folder, differences, server_problem=str(error))
+    if ask_server is None or silence:
+        return Verification(manifest.snapshot_id, folder, differences, server_problem=silence)
     verdicts = check_startup(manifest, facts)
-    if weights is None and (problem := _other_folder(folder, facts)):
-        verdicts += (Verdict(Outcome.FAILED, "startup_weights_path", problem),)
+    if served is not None:
+        outcome = Outcome.SUSPECT if is_own else Outcome.FAILED
+        problem = f"weights_path: the server serves {served}, configured is {service.weights}"
+        verdicts += (Verdict(outcome, "startup_weights_path", problem),)
     return Verification(manifest.snapshot_id, folder, differences, verdicts)
 
 
-def judge_eligibility(settings: Settings, service_name: str, now: datetime) -> Eligibility:
-    """Return whether the service's deployment has been healthy long enough to be registered."""
+def judge_eligibility(
+    settings: Settings, service_name: str, now: datetime, config: Path
+) -> Eligibility:
+    """Return whether the service's deployment has been healthy long enough to be registered.
+
+    One that is served from another folder than configured is not: 'snapshot create' would refuse it.
+
+    Raises:
+        OutsideFailure: the store does not answer, or the server of a service that were eligible.
+    """
+    service = settings.service(service_name)
     entries = wiring.snapshot_store(settings).list(service_name)
-    return is_eligible(
+    answer = is_eligible(
         wiring.health_history(settings, service_name),
         now=now,
-        stable_hours=settings.service(service_name).stable_hours,
+        stable_hours=service.stable_hours,
         already_registered={entry.deployment_key for entry in entries},
+    )
+    if answer.eligible:
+        served = other_folder(service.weights, wiring.server_facts(service))
+        if served is not None:
+            problem = _another_is_served(service, service_name, served, config)
+            return replace(answer, eligible=False, reason=str(problem))
+    return answer
+
+
+def other_folder(configured: Path, facts: ServerFacts) -> Path | None:
+    """Return the folder of this machine that the server is seen to serve instead of the configured one.
+
+    ``None``: it serves the configured one, or a name of a hub or a path inside a container, which
+    cannot be compared from here.
+    """
+    if facts.weights_path is None:
+        return None
+    served = Path(facts.weights_path)
+    is_comparable = served.is_absolute() and served.is_dir()
+    return served if is_comparable and served.resolve() != configured.resolve() else None
+
+
+def _another_is_served(
+    service: ServiceSettings, service_name: str, served: Path, config: Path
+) -> BadInput:
+    """Return the error that names both folders and the line to change.
+
+    A rollback starts the target from where its files lie and leaves the configuration to people: a
+    snapshot of what is configured would be one of what does not serve.
+    """
+    keys = ("services", service_name, "weights")
+    return BadInput(
+        f"the server serves {served}, configured is {service.weights}: a rollback, or somebody by hand, "
+        "has started it from another folder",
+        file=config,
+        line=line_of(config, *keys),
+        field=".".join(keys),
+        fix=f"write 'weights: {served}' there if that is what is to be served from now on; else deploy "
+        "the configured folder again",
     )
 
 
@@ -192,14 +249,3 @@ def _live_fingerprint(service: ServiceSettings, facts: ServerFacts) -> str | Non
         return wiring.live_fingerprint(service).loaded_fingerprint
     except QualityError:
         return None
-
-
-def _other_folder(folder: Path, facts: ServerFacts) -> str:
-    """Return a sentence when the server is seen to serve another folder of this machine."""
-    if facts.weights_path is None:
-        return ""
-    served = Path(facts.weights_path)
-    # A name of a hub, or a path inside a container, cannot be compared from here.
-    if not served.is_absolute() or not served.is_dir() or served.resolve() == folder.resolve():
-        return ""
-    return f"weights_path: the server serves {served}, not {folder}"

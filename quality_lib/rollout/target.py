@@ -19,8 +19,8 @@ def candidates(
 ) -> tuple[SnapshotEntry, ...]:
     """Return the snapshots to try, in order: healthy ones, the newest first, never a bad one.
 
-    With ``asked_ref`` (alias, id, beginning of an id) it is that one alone, whatever its health: who
-    names a snapshot does not want another. Empty when there is none.
+    With ``asked_ref`` (alias, number, id, beginning of an id) it is that one alone, whatever its
+    health: who names a snapshot does not want another. Empty when there is none.
 
     Raises:
         BadInput: the asked one does not exist, is ambiguous, or is what was found bad.

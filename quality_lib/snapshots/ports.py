@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -41,7 +41,7 @@ class SnapshotEntry:
     snapshot_id: str
     service: str
     number: int
-    """Counts a service's snapshots up from 1; for people, the id is the name."""
+    """Counts a service's snapshots up from 1 and is never given twice; for people, the id is the name."""
     created_at: str
     created_by: str
     health: Health
@@ -99,7 +99,7 @@ class SnapshotStore(Protocol):
         ...
 
     def get(self, service: str, ref: str) -> StoredSnapshot:
-        """Return a snapshot by alias, id, or unique beginning of an id (6 characters or more).
+        """Return a snapshot by alias, number, id, or unique beginning of an id (6 characters or more).
 
         Raises:
             BadInput: there is none, several fit, or its manifest was altered.
@@ -180,20 +180,41 @@ def check_file_name(name: str) -> None:
 
 
 def find(entries: tuple[SnapshotEntry, ...], service: str, ref: str) -> SnapshotEntry:
-    """Return the one entry that ``ref`` (alias, id, beginning of an id) names."""
+    """Return the one entry that ``ref`` (alias, number as in ``2`` or ``#2``, id, its beginning) names.
+
+    Alias and whole id go first; digits that are a number and begin another's id are ambiguous.
+    """
     named = [e for e in entries if ref in e.aliases or e.snapshot_id == ref]
-    if not named and len(ref) >= MIN_PREFIX:
-        named = [e for e in entries if e.snapshot_id.startswith(ref)]
+    if not named:
+        number = [e for e in entries if ref in {str(e.number), f"#{e.number}"}]
+        begins = [e for e in entries if len(ref) >= MIN_PREFIX and e.snapshot_id.startswith(ref)]
+        named = [*number, *(e for e in begins if e not in number)]
     if len(named) == 1:
         return named[0]
     if named:
-        raise BadInput(
-            f"several snapshots of '{service}' begin with '{ref}'", fix="give more of the id"
-        )
+        raise _ambiguous(named, service, ref)
     if ref in ALIASES:
         raise BadInput(
             f"no snapshot of '{service}' carries the alias '{ref}'",
             fix=f"set it: quality snapshot alias {ref} ID --service {service}",
         )
-    known = ", ".join(e.snapshot_id[:12] for e in entries[:5]) or "none"
+    known = ", ".join(_shown(e) for e in entries[:5]) or "none"
     raise BadInput(f"there is no snapshot '{ref}' of '{service}'", fix=f"the newest are: {known}")
+
+
+def _ambiguous(named: Sequence[SnapshotEntry], service: str, ref: str) -> BadInput:
+    shown = ", ".join(_shown(e) for e in named[:5])
+    number = next((e for e in named if str(e.number) == ref), None)
+    if number is None:
+        return BadInput(
+            f"several snapshots of '{service}' begin with '{ref}': {shown}",
+            fix="give more of the id",
+        )
+    return BadInput(
+        f"'{ref}' is the number of one snapshot of '{service}' and the beginning of another: {shown}",
+        fix=f"write #{ref} for the number, or more of the id",
+    )
+
+
+def _shown(entry: SnapshotEntry) -> str:
+    return f"#{entry.number} {entry.snapshot_id[:12]}"

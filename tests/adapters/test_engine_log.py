@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from quality_lib.adapters.engine_log import last_errors
+from quality_lib.adapters.engine_log import TAIL_BYTES, last_errors
 
 AT_START = """\
 (APIServer pid=1) INFO 11-29 20:08:55 [api_utils.py:347] version 0.32.0
@@ -27,6 +27,11 @@ AT_START = """\
 def test_the_cause_is_found(log: str, expected: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "log").write_text(log)
     assert last_errors(tmp_path / "log") == expected
+
+
+def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("OSError: long ago\n" + "x" * TAIL_BYTES + "\nloading\n")
+    assert last_errors(tmp_path / "log") == ("loading",)
 
 
 def test_a_missing_log_says_nothing(tmp_path: Path) -> None:

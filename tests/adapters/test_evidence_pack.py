@@ -20,7 +20,7 @@ import pytest
 from quality_lib.adapters import evidence_pack
 from quality_lib.adapters.engine import Instance
 from quality_lib.adapters.evidence_pack import EvidenceOf, collect, read_pack
-from quality_lib.adapters.evidence_parts import PackLimits, Part
+from quality_lib.adapters.evidence_scene import PackLimits, Part
 from quality_lib.adapters.weights_files import hash_folder
 from quality_lib.errors import BadInput, OutsideFailure
 from tests.snapshots.builders import manifest

@@ -10,12 +10,9 @@ import pytest
 
 from quality_lib.adapters.engine import Instance
 from quality_lib.adapters.ports import free_port
-from quality_lib.adapters.server_facts import (
-    expected_from_folder,
-    observe_environment,
-    observe_server,
-)
+from quality_lib.adapters.server_facts import observe_environment, observe_server
 from quality_lib.errors import BadInput, OutsideFailure
+from quality_lib.serving.tokenizer_facts import chat_template_sha256, tokenizer_sha256
 from quality_lib.snapshots.manifest import EnvironmentRecord
 from quality_lib.snapshots.startup_check import ServerFacts
 
@@ -118,18 +115,14 @@ def test_the_key_is_sent() -> None:
     assert set(seen) == {"Bearer k"}
 
 
-def test_a_folder_without_tokenizer(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(BadInput, match=str(tmp_path)):
-        expected_from_folder(tmp_path)
-
-
 @pytest.mark.vllm
 def test_vllm_reports_what_its_folder_holds(vllm_server: Instance, model_folder: Path) -> None:
+    from transformers import AutoTokenizer
+
     facts = observe_server(vllm_server.endpoint, vllm_server.served_name)
-    expected = expected_from_folder(model_folder)
-    assert facts.tokenizer_sha256 == expected.tokenizer_sha256
-    assert facts.chat_template_sha256 == expected.chat_template_sha256
+    tokenizer = AutoTokenizer.from_pretrained(model_folder, local_files_only=True)
+    assert facts.tokenizer_sha256 == tokenizer_sha256(tokenizer)
+    assert facts.chat_template_sha256 == chat_template_sha256(tokenizer.chat_template)
     assert None not in {facts.tokenizer_sha256, facts.chat_template_sha256}
     assert facts.adapters == ()
     assert facts.kv_cache_dtype == "bfloat16"

@@ -41,6 +41,7 @@ FACTS = ServerFacts(
     chat_template_sha256="c" * 64,
     tokenizer_sha256="d" * 64,
     adapters=(),
+    live_fingerprint="v1-layout-root",
 )
 
 
@@ -124,11 +125,20 @@ def test_a_dead_server_is_told(chat: Service) -> None:
 
 
 def test_a_server_of_another_folder_is_no_snapshot_of_this_one(chat: Service) -> None:
+    """So it is after a rollback: both folders and the line to change are named, nothing is stored."""
     (chat.folder / "other").mkdir()
     chat.facts = replace(FACTS, weights_path=str(chat.folder / "other"))
-    done = chat.run("create")
-    assert isinstance(done.exception, BadInput)
-    assert "the server serves" in str(done.exception)
+    error = chat.run("create").exception
+    assert isinstance(error, BadInput) and error.exit_code == 2
+    assert (error.file, error.line) == (str(chat.folder / "quality.yaml"), 6)
+    assert error.field == "services.chat.weights"
+    assert f"serves {chat.folder / 'other'}, configured is {chat.folder / 'model'}" in str(error)
+    assert f"write 'weights: {chat.folder / 'other'}' there" in str(error)
+    assert chat.store.list("chat") == ()
+    (chat.folder / "other" / "model.safetensors").write_bytes(b"weights")
+    text = (chat.folder / "quality.yaml").read_text()
+    (chat.folder / "quality.yaml").write_text(text.replace("weights: model", "weights: other"))
+    assert chat.json("create")["number"] == 1, "the named fix helps"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +203,21 @@ def test_a_server_that_moved_to_another_folder_fails(chat: Service) -> None:
     (chat.folder / "other").mkdir()
     chat.facts = replace(FACTS, weights_path=str(chat.folder / "other"))
     result = chat.json("verify", "serving", exit_code=1)
-    assert result["server"][-1]["reason"] == "startup_weights_path"
+    last = result["server"][-1]
+    assert (last["reason"], last["outcome"]) == ("startup_weights_path", "FAILED")
+
+
+def test_after_a_rollback_the_files_that_serve_are_verified(chat: Service) -> None:
+    chat.json("create", "--alias", "serving")
+    (chat.folder / "bad").mkdir()
+    text = (chat.folder / "quality.yaml").read_text()
+    (chat.folder / "quality.yaml").write_text(text.replace("weights: model", "weights: bad"))
+    chat.facts = replace(FACTS, weights_path=str(chat.folder / "model"))
+    result = chat.json("verify", "serving")
+    assert (result["folder"], result["differences"]) == (str(chat.folder / "model"), [])
+    assert result["server"][-1]["outcome"] == "SUSPECT", "the configuration names another one"
+    (chat.folder / "model" / "model.safetensors").write_bytes(b"weightz")
+    assert chat.json("verify", "serving", exit_code=1)["differences"]
 
 
 def test_list_show_alias_history(chat: Service) -> None:
@@ -220,6 +244,15 @@ def test_eligible_follows_the_verdicts(chat: Service) -> None:
     text = (chat.folder / "quality.yaml").read_text()
     (chat.folder / "quality.yaml").write_text(text + "    stable_hours: 0\n")
     assert chat.json("eligible")["eligible"] is True
+    (chat.folder / "other").mkdir()
+    chat.facts = replace(FACTS, weights_path=str(chat.folder / "other"))
+    answer = chat.json("eligible", exit_code=4)
+    assert answer["eligible"] is False
+    for part in (f"serves {chat.folder / 'other'}", f"configured is {chat.folder / 'model'}",
+                 "quality.yaml:6", "services.chat.weights"):  # fmt: skip
+        assert part in answer["reason"]
+    chat.facts = OutsideFailure("nobody answers")
+    assert isinstance(chat.run("eligible").exception, OutsideFailure)
 
 
 def test_the_baseline_travels_with_the_snapshot(chat: Service, tmp_path: Path) -> None:

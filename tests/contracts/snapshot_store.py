@@ -60,6 +60,22 @@ class SnapshotStoreContract:
         created = store.create(service, manifest(), {})
         assert store.get(service, created.snapshot_id[:length]) == created
 
+    def test_a_number_is_enough_and_is_never_given_twice(
+        self, store: SnapshotStore, service: str
+    ) -> None:
+        made = [store.create(service, manifest(created_by=name), {}) for name in ("a", "b", "c")]
+        assert [one.entry.number for one in made] == [1, 2, 3]
+        assert store.get(service, "2") == store.get(service, "#2") == made[1]
+        store.set_alias(service, "candidate", "2", "by its number", "ada")
+        assert store.aliases(service) == {"candidate": made[1].snapshot_id}
+        store.remove(service, "1", "too old", "ada")
+        store.remove(service, "3", "too old", "ada")
+        assert store.create(service, manifest(created_by="d"), {}).entry.number == 4
+        assert store.get(service, "2").manifest == made[1].manifest
+        for gone in ("1", "#1", "3", "02", "0", "5", "-2", "２"):
+            with pytest.raises(BadInput, match="there is no snapshot"):
+                store.get(service, gone)
+
     @pytest.mark.parametrize("ref", ["ffffffffffff", "serving", "", "abc"])
     def test_an_unknown_snapshot_is_bad_input(
         self, store: SnapshotStore, service: str, ref: str

@@ -26,8 +26,8 @@ def test_an_eligible_service_gets_a_baseline_and_a_snapshot(
 def test_a_service_that_is_not_eligible_is_skipped_and_the_other_registered(
     library: Library, receiver: Receiver
 ) -> None:
-    no = {"eligible": False, "reason": "healthy for 3.0 of 24 hours"}
-    library.answer({"snapshot eligible chat": [{"json": no}]})
+    no = {"eligible": False, "reason": "the server serves /good, configured is /bad"}
+    library.answer({"snapshot eligible chat": [{"code": 4, "json": no}]})
     ended = run_dag("register_snapshot")
     assert ended.state == "success"
     assert ended.tasks["is_eligible", "chat"] == "skipped"

@@ -156,7 +156,8 @@ def test_a_snapshot_takes_the_bounds_along(folder: Path, tmp_path: Path) -> None
     (weights / "model.safetensors").write_bytes(b"x")
     draft = draft_snapshot(
         SERVICE.model_copy(update={"weights": weights}),
-        checkout=tmp_path,
+        service_name="chat",
+        config=tmp_path / "quality.yaml",
         baseline=folder,
         is_live=False,
         by="test",
@@ -168,7 +169,8 @@ def test_a_snapshot_takes_the_bounds_along(folder: Path, tmp_path: Path) -> None
     (folder / BOUNDS).write_text("{}")
     changed = draft_snapshot(
         SERVICE.model_copy(update={"weights": weights}),
-        checkout=tmp_path,
+        service_name="chat",
+        config=tmp_path / "quality.yaml",
         baseline=folder,
         is_live=False,
         by="test",

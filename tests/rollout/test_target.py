@@ -40,7 +40,14 @@ def test_the_snapshot_that_should_serve_is_a_target_when_something_else_serves()
 
 @pytest.mark.parametrize(
     ("asked", "number"),
-    [("serving", 2), (entry(1).snapshot_id, 1), ("05abab", 5), ("candidate", 4)],
+    [
+        ("serving", 2),
+        (entry(1).snapshot_id, 1),
+        ("05abab", 5),
+        ("candidate", 4),
+        ("3", 3),
+        ("#5", 5),
+    ],
 )
 def test_who_names_one_gets_that_one_alone(asked: str, number: int) -> None:
     assert numbers(asked_ref=asked) == [number]
