@@ -139,12 +139,11 @@ def build_baseline(
     }
     table = similarity_table(
         (
-            (spoken(a), text)
+            (spoken(a), others[case.id, number])
             for case in cases
             for number, run in enumerate(answers)
             for a in attempts_of(case, run)
             if a is not None
-            for text in others[case.id, number]
         ),
         similarity,
     )

@@ -167,11 +167,10 @@ def compare(
     known = {case.id: baseline.cases[case.id] for case in cases}
     table = similarity_table(
         (
-            (spoken(answer), text)
+            (spoken(answer), known[case.id].texts)
             for case in cases
             for answer in attempts_of(case, run.answers)
             if answer is not None and answer.is_judgeable
-            for text in known[case.id].texts
         ),
         similarity,
     )

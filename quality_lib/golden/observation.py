@@ -70,19 +70,21 @@ def healthy_texts(case: GoldenCase, runs: Iterable[Mapping[str, Answer]]) -> tup
 
 
 def similarity_table(
-    pairs: Iterable[tuple[str, str]], similarity: Similarity
+    said: Iterable[tuple[str, Sequence[str]]], similarity: Similarity
 ) -> dict[tuple[str, str], float]:
-    """Rate each distinct pair once; equal texts are 1 and a text against nothing is 0.
+    """Rate each distinct pair of an answer and a healthy text once; a text against nothing is 0.
+
+    An answer that is one of its healthy texts needs no rating, and with none to rate the model does
+    not load: that takes longer than the few answers of a rollback's step.
 
     Raises:
         OutsideFailure: a rating is no number: the checker is broken, not the model.
     """
     table: dict[tuple[str, str], float] = {}
     open_pairs: list[tuple[str, str]] = []
+    pairs = ((answer, text) for answer, texts in said if answer not in texts for text in texts)
     for pair in dict.fromkeys(pairs):
-        if pair[0] == pair[1]:
-            table[pair] = 1.0
-        elif not pair[0].strip() or not pair[1].strip():
+        if not pair[0].strip() or not pair[1].strip():
             table[pair] = 0.0
         else:
             open_pairs.append(pair)
@@ -111,7 +113,7 @@ def observe(
     weight = len(attempts) - lost
     said = [spoken(a) for a in judged]
     verdicts = [checks_of(case, a) for a in judged]
-    nearest = [max((table[s, t] for t in texts), default=0.0) for s in said]
+    nearest = [1.0 if s in texts else max((table[s, t] for t in texts), default=0.0) for s in said]
     return CaseObservation(
         case_id=case.id,
         channel=decode_channel(case),

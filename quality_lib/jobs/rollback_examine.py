@@ -158,11 +158,10 @@ def judge_core(
     """
     table = similarity_table(
         (
-            (spoken(answer), text)
+            (spoken(answer), baseline.cases[case.id].texts)
             for case in cases
             for answer in attempts_of(case, answers)
             if answer is not None and answer.is_judgeable
-            for text in baseline.cases[case.id].texts
         ),
         similarity,
     )

@@ -103,6 +103,23 @@ def test_the_judgement(baseline: Baseline, change: Change, state: Tri, told: str
     assert re.search(told, found.headline)
 
 
+def test_equal_answers_never_load_the_embedding_model(baseline: Baseline) -> None:
+    """Loading it takes longer than a step's few answers, and every step of a rollback asks some."""
+
+    def broken(pairs: object) -> list[float]:
+        raise AssertionError(f"nothing had to be rated, but {pairs} were")
+
+    chosen = core_cases(CASES, baseline, 10)
+    two = {
+        case_id: replace(case, texts=("another healthy text", *case.texts))
+        for case_id, case in baseline.cases.items()
+    }
+    answers = asked(chosen, lambda a: a)
+    found = judge_core(chosen, answers, replace(baseline, cases=two), broken, 0.8)
+    assert found.state is Tri.YES
+    assert found.detail["mean_similarity"] == 1.0
+
+
 def test_headers_go_with_every_request(small_server_address: str) -> None:
     async def ask() -> httpx.Response:
         async with httpx.AsyncClient(transport=HeaderTransport({"X-Quality-Instance": "a"})) as c:
