@@ -20,6 +20,7 @@ BENCHES: dict[str, list[str]] = {
     "gate_throughput": ["--rows", "1000000", "--out", str(RESULTS / "gate_throughput.json")],
     "log_reading": ["--out", str(RESULTS / "log_reading.json")],
     "guard_stream": ["--out", str(RESULTS / "guard_stream.json")],
+    "drift_simulation": ["--out", str(RESULTS / "drift_simulation.json")],
     "route_reload": ["--out", str(RESULTS / "route_reload.json")],
     "live_fingerprint": ["--out", str(RESULTS / "live_fingerprint.json")],
     "guard_overhead": ["--rounds", "5", "--out", str(RESULTS / "guard_overhead.json")],

@@ -1,1 +1,1 @@
-"""The statistics of drift: noise bands from repeated healthy runs. Pure."""
+"""The statistics of drift: bands, rates, and the decision that a service has changed. Pure."""

@@ -1,0 +1,226 @@
+"""A calibration out of healthy readings, by leaving one block out at a time. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from quality_lib.drift.block_effect import (
+    BlockEffect,
+    adjusted,
+    block_effect,
+    intraclass_correlation,
+)
+from quality_lib.drift.calibration import Calibration, StatisticHealth
+from quality_lib.drift.conformal import at_least
+from quality_lib.drift.contract import breaches
+from quality_lib.drift.equality import compare_bits
+from quality_lib.drift.evalue import WEIGHTS, combine, rank_e
+from quality_lib.drift.healthy import QUANTILE, Healthy, Sums, healthy_of, sums_of
+from quality_lib.drift.limits import DriftLimits
+from quality_lib.drift.paired import Pair, Statistic, Statistics, pair_up, statistics
+from quality_lib.drift.reading import Block, CheckReading, Key
+from quality_lib.errors import BadInput, NoData
+
+
+def calibrate(
+    readings: Sequence[CheckReading],
+    reference: CheckReading,
+    limits: DriftLimits = DriftLimits(),  # noqa: B008
+    platform: str = "",
+) -> Calibration:
+    """Learn what healthy checks look like (detection anchors, 4.3.1).
+
+    Every check is measured with means and spreads of the *other* blocks, as a future block will be.
+
+    Raises:
+        NoData: too few checks, blocks or starts; says how many more.
+        BadInput: a healthy check breaks the contract, or two checks have one name.
+    """
+    blocks = tuple(dict.fromkeys(r.block for r in readings))
+    _refuse_damaged(readings, reference)
+    is_exact = _is_deterministic(readings, reference, blocks, limits)
+    _refuse_too_few(len(readings), blocks, is_exact, limits)
+    numbers = [blocks.index(r.block) for r in readings]
+    pairs = [pair_up(r, reference) for r in readings]
+    learned = _Learned(pairs, numbers, len(blocks))
+    without = [learned.healthy(block) for block in range(len(blocks))]
+    found = [statistics(p, without[number]) for p, number in zip(pairs, numbers, strict=True)]
+    health = {
+        name: made
+        for name in Statistic
+        if (made := _health(name, found, numbers, limits)) is not None
+    }
+    bursts = [r.burst for r in readings]
+    return Calibration(
+        reference_id=reference.check_id,
+        platform=platform,
+        checks=len(readings),
+        blocks=blocks,
+        is_deterministic=is_exact,
+        healthy=learned.healthy(None),
+        statistics=health,
+        recheck_correlation=_recheck_correlation(health, found, bursts, limits),
+        bursts=_burst_values(health, found, bursts, limits.calibration_risk),
+        risk=limits.calibration_risk,
+    )
+
+
+def _refuse_damaged(readings: Sequence[CheckReading], reference: CheckReading) -> None:
+    names = [r.check_id for r in readings]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"healthy check {twice} is there twice", fix="give each check once")
+    if not reference.answered():
+        raise NoData("the reference holds no answer")
+    for reading in readings:
+        if found := breaches(reading, reference):
+            raise BadInput(
+                f"check {reading.check_id} is not healthy: {found[0].sentence}",
+                fix="find out what served, then calibrate with healthy checks only",
+            )
+
+
+def _refuse_too_few(
+    checks: int, blocks: Sequence[Block], is_exact: bool, limits: DriftLimits
+) -> None:
+    starts = len({block.start for block in blocks})
+    needed = limits.min_starts if is_exact else limits.min_blocks
+    if checks < limits.min_checks:
+        raise NoData(f"a calibration needs {limits.min_checks} healthy checks, there are {checks}")
+    if starts < limits.min_starts:
+        raise NoData(
+            f"a calibration needs {limits.min_starts} server starts, there are {starts}: what a "
+            "restart changes cannot be told from a fault"
+        )
+    if len(blocks) < needed:
+        raise NoData(
+            f"a calibration needs {needed} blocks of server start, load and cache state, there are "
+            f"{len(blocks)}"
+        )
+
+
+def _is_deterministic(
+    readings: Sequence[CheckReading],
+    reference: CheckReading,
+    blocks: Sequence[Block],
+    limits: DriftLimits,
+) -> bool:
+    """Detection anchors, 4.2 (L1): no score moved in any healthy check over several starts."""
+    if len(readings) < limits.min_checks or len({b.start for b in blocks}) < limits.min_starts:
+        return False
+    found = [compare_bits(reading, reference) for reading in readings]
+    return all(f.compared and not f.moved and f.repeats_itself for f in found)
+
+
+@dataclass
+class _Probe:
+    """One probe over the blocks."""
+
+    centre: float
+    sums: list[Sums]
+    largest: list[tuple[float, int]]
+    """Its deltas with their block, the largest first."""
+
+    def healthy(self, left_out: int | None) -> Healthy:
+        total = sum(self.sums, Sums())
+        if left_out is not None:
+            total -= self.sums[left_out]
+        rank = math.floor(total.measured * (1 - QUANTILE))
+        others = (d for d, block in self.largest if block != left_out)
+        return healthy_of(total, self.centre, _item(others, rank))
+
+
+class _Learned:
+    """Sums of every probe by block, so that leaving one out costs nothing."""
+
+    def __init__(
+        self, pairs: Sequence[Sequence[Pair]], numbers: Sequence[int], blocks: int
+    ) -> None:
+        by_key: dict[Key, list[list[Pair]]] = {}
+        for check, number in zip(pairs, numbers, strict=True):
+            for p in check:
+                by_key.setdefault(p.key, [[] for _ in range(blocks)])[number].append(p)
+        self._probes = {key: _probe(rows) for key, rows in by_key.items()}
+
+    def healthy(self, left_out: int | None) -> dict[Key, Healthy]:
+        found = {key: probe.healthy(left_out) for key, probe in self._probes.items()}
+        return {key: known for key, known in found.items() if known.checks}
+
+
+def _probe(rows: Sequence[Sequence[Pair]]) -> _Probe:
+    deltas = [
+        (p.delta, block)
+        for block, row in enumerate(rows)
+        for p in row
+        if p.delta is not None and math.isfinite(p.delta)
+    ]
+    centre = math.fsum(d for d, _ in deltas) / len(deltas) if deltas else 0.0
+    return _Probe(centre, [sums_of(row, centre) for row in rows], sorted(deltas, reverse=True))
+
+
+def _item(values: Iterable[float], rank: int) -> float:
+    last = 0.0
+    for number, value in enumerate(values):
+        last = value
+        if number >= rank:
+            break
+    return last
+
+
+def _health(
+    name: Statistic, found: Sequence[Statistics], numbers: Sequence[int], limits: DriftLimits
+) -> StatisticHealth | None:
+    rows = [
+        (value, number)
+        for check, number in zip(found, numbers, strict=True)
+        if (value := check[name]) is not None
+    ]
+    if not rows:
+        return None
+    values, blocks = [v for v, _ in rows], [b for _, b in rows]
+    effect = block_effect(values, blocks)
+    return StatisticHealth(tuple(values), tuple(blocks), effect, limits.block_sigmas)
+
+
+def _recheck_correlation(
+    health: Mapping[Statistic, StatisticHealth],
+    found: Sequence[Statistics],
+    bursts: Sequence[str | None],
+    limits: DriftLimits,
+) -> float | None:
+    """Return the largest correlation within bursts beyond what their block explains."""
+    correlations = []
+    for name, known in health.items():
+        named = [b for b, check in zip(bursts, found, strict=True) if check[name] is not None]
+        centred = adjusted(known.values, known.blocks, BlockEffect(known.effect.between_sd), 0.0)
+        rows = [(x, b) for x, b in zip(centred, named, strict=True) if b is not None]
+        if len({b for _, b in rows}) >= limits.min_blocks:
+            one = intraclass_correlation([x for x, _ in rows], [b for _, b in rows])
+            if one is not None:
+                correlations.append(one)
+    return max(correlations, default=None)
+
+
+def _burst_values(
+    health: Mapping[Statistic, StatisticHealth],
+    found: Sequence[Statistics],
+    bursts: Sequence[str | None],
+    risk: float,
+) -> tuple[float, ...]:
+    """Return the mean e-value of each healthy burst, a check's own value taken out of its rank."""
+    share, known = risk / len(WEIGHTS), frozenset(health)
+    groups: dict[str, list[float]] = {}
+    for check, burst in zip(found, bursts, strict=True):
+        if burst is None:
+            continue
+        e = {
+            name: None
+            if (value := check[name]) is None
+            else rank_e(max(0, at_least(value, h.ordered) - 1), len(h.ordered), share)
+            for name, h in health.items()
+        }
+        if (together := combine(e, known)) is not None:
+            groups.setdefault(burst, []).append(together)
+    return tuple(sorted(math.fsum(g) / len(g) for g in groups.values() if len(g) > 1))
