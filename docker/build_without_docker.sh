@@ -174,13 +174,14 @@ step "base of the GPU image: what vLLM brings and the library's serving part imp
 container=$(buildah from --pull-never localhost/stand-in:bookworm)
 buildah run "${mounts[@]}" --volume "$PWD/requirements.txt:/tmp/lock.txt:ro" "$container" -- \
   python3 -m pip install --no-cache-dir --break-system-packages -c /tmp/lock.txt \
-  fastapi httpx jinja2 jsonschema numpy psutil pydantic pyyaml rich typer >"$log" 2>&1
+  fastapi httpx jinja2 jsonschema msgspec numpy prometheus-client psutil pydantic pyyaml regex rich typer >"$log" 2>&1
 buildah commit --quiet "$container" localhost/stand-in-vllm:bookworm >/dev/null
 build vllm-quality-vllm:check docker/vllm/Dockerfile --build-arg BASE=localhost/stand-in-vllm:bookworm
 container=$(buildah from --pull-never localhost/vllm-quality-vllm:check)
 log=$work/import.log
 step "import what vLLM loads, inside vllm-quality-vllm:check"
-buildah run "$container" -- python3 -c "import quality_lib.serving.introspection" >"$log" 2>&1
+buildah run "$container" -- python3 -c \
+  "import quality_lib.serving.introspection, quality_lib.serving.guard, quality_lib.serving.live_weights_worker" >"$log" 2>&1
 buildah rm "$container" >/dev/null
 
 step "all good"

