@@ -23,6 +23,7 @@ from quality_lib.settings import (
     Thresholds,
     config_path,
     home,
+    line_of,
     load,
     secret,
 )
@@ -387,3 +388,36 @@ def test_a_log_folder_starts_at_the_configuration(tmp_path: Path, source: str, f
     )
     expected = str(tmp_path / found) if found == "logs" else found
     assert load(path).service("chat").log_source == expected
+
+
+SHARED = """\
+services:
+  a: &a
+    endpoint: http://x:1
+    weights: one
+  b:
+    <<: *a
+    endpoint: http://y:1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "line"),
+    [
+        (SHARED, ("services", "a", "weights"), 4),
+        (SHARED, ("services", "b", "endpoint"), 7),
+        (SHARED, ("services", "b", "weights"), 5),  # shared: the deepest part that is really there
+        (SHARED, ("services", "c"), 1),
+        ("", ("services",), None),
+        ("a: [", ("a",), None),
+    ],
+)
+def test_a_key_has_a_line(
+    tmp_path: Path, text: str, keys: tuple[str, ...], line: int | None
+) -> None:
+    (tmp_path / "quality.yaml").write_text(text)
+    assert line_of(tmp_path / "quality.yaml", *keys) == line
+
+
+def test_a_file_that_is_gone_has_no_line(tmp_path: Path) -> None:
+    assert line_of(tmp_path / "quality.yaml", "services") is None
