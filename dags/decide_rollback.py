@@ -24,7 +24,7 @@ whomever it is decided. It runs when a golden run or a score of the log was stor
 |---|---|---|---|---|
 | `list_services` | | `quality.yaml` is broken: the log names file, line and fix | | |
 | `is_fresh` | golden runs arrive | | | **nobody is looking**: no golden run was stored for too long. Look at `golden_hourly` |
-| `take_back` | no rollback is left behind | **an unfinished rollback could not be taken back**: the log says what did not answer | | a rollback serves its target and is not finished: clear the red task of its run |
+| `take_back` | no rollback is left behind, or it was ended here: taken back, or finished where its target serves everything | **an unfinished rollback could not be ended**: the log says what did not answer, or which check failed | | the target serves, and the last steps cannot be done yet; the next run tries again |
 | `decide` | decided; the log has the conditions with their numbers | the decision itself failed | see the task before it | nothing usable is known: never a pass, never a rollback |
 | `start_rollback` | **a rollback was started**: see the DAG `rollback` | **it should have started and did not**, most likely because the DAG `rollback` is paused | | nothing to start, or it runs already |
 
@@ -43,7 +43,9 @@ with DAG(
     ),
     start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
     catchup=False,
-    max_active_runs=1,
+    # To finish a rollback whose driver died may take as long as its old instance needs to drain. Meanwhile
+    # the other services are decided by the next runs; a second one waits for nobody and does nothing twice.
+    max_active_runs=4,
     tags=["quality", "rollback"],
     default_args={"owner": "llm-serving", "retries": 0},
     params={"service": one_or_all_services()},
@@ -76,7 +78,7 @@ with DAG(
             on_failure_callback=QualityNotifier("abort_failed", "rollback"),
             on_skipped_callback=QualityNotifier("rollback_unfinished", "rollback"),
             on_success_callback=QualityNotifier("went_back", "rollback"),
-            **patient,
+            **{**patient, "execution_timeout": timedelta(hours=1)},
         )
         decide = Decide(
             task_id="decide",

@@ -41,9 +41,9 @@ Trigger **`abort_rollback`** with the service. Do not mark this run as failed: t
 | `start`, `check` | the new instance runs and answers well | it does not; traffic was not touched | | |
 | `approve_last` | somebody said yes, or nobody has to be asked | rejected, or no answer in time | | |
 | `move` | this share is served well | the share was served badly: see `abort` | | the move before it failed |
-| `retire` | the old instance is out, its evidence kept | **the target serves; only the old one is left over.** Clear the task | | |
+| `retire` | the old instance is out, its evidence kept | **the target serves; only the old one is left over.** `decide_rollback` goes on within five minutes; clearing the task does it now | | |
 | `recover` | health is back | after the change the answers are still bad: **a person must act** | | |
-| `report` | press *Report* for the post-mortem | it could not be stored. Clear the task when MLflow is back | | |
+| `report` | press *Report* for the post-mortem | it could not be stored. `decide_rollback` does it when MLflow is back | | |
 | `stop_staging` | the staging instance is gone | it still holds a GPU: clear the task | | |
 | `abort` | **the starting weights are back** | **they are not**: `decide_rollback` tries again every five minutes. See the log | | not needed |
 

@@ -8,8 +8,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -24,34 +25,74 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@contextmanager
-def running_mlflow(folder: Path) -> Generator[str]:
-    """Run a server over ``folder`` and give its address."""
-    port = free_port()
-    log = (folder / "mlflow.log").open("wb")
-    server = subprocess.Popen(
-        [
-            sys.executable, "-m", "mlflow", "server",
-            "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-            "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}",
-            "--artifacts-destination", (folder / "artifacts").as_uri(), "--serve-artifacts",
-        ],
-        cwd=folder, stdout=log, stderr=log, start_new_session=True,
-        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-    )  # fmt: skip
-    try:
-        uri = f"http://127.0.0.1:{port}"
-        _await(uri, server, folder / "mlflow.log")
-        yield uri
-    finally:
+@dataclass
+class MlflowProcess:
+    """A server over a folder, at the same address however often it is started."""
+
+    folder: Path
+    artifacts: str = ""
+    """Where files go; empty: the folder too."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+    _server: subprocess.Popen[bytes] | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers; one that runs is left alone."""
+        if self._server is not None:
+            return
+        quiet = {
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "DO_NOT_TRACK": "1",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        }
+        with (self.folder / "mlflow.log").open("ab") as log:
+            self._server = subprocess.Popen(
+                [
+                    sys.executable, "-m", "mlflow", "server",
+                    "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1",
+                    "--backend-store-uri", f"sqlite:///{self.folder / 'mlflow.db'}",
+                    "--artifacts-destination", self.artifacts or (self.folder / "artifacts").as_uri(),
+                    "--serve-artifacts",
+                ],
+                cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
+                env={**os.environ, **quiet, **self.env},
+            )  # fmt: skip
+        _await(self.uri, self._server, self.folder / "mlflow.log")
+
+    def kill(self) -> None:
+        """End it as a kill -9 does, with its workers."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it politely, or else not."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        server, self._server = self._server, None
+        if server is None:
+            return
         # The server has workers of its own: the whole group goes.
-        os.killpg(server.pid, signal.SIGTERM)
+        os.killpg(server.pid, how)
         try:
             server.wait(10)
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait(10)
-        log.close()
+
+
+@contextmanager
+def running_mlflow(folder: Path) -> Generator[str]:
+    """Run a server over ``folder`` and give its address."""
+    server = MlflowProcess(folder)
+    try:
+        server.start()
+        yield server.uri
+    finally:
+        server.stop()
 
 
 def _await(uri: str, server: subprocess.Popen[bytes], log: Path) -> None:

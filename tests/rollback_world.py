@@ -121,6 +121,7 @@ class World:
         self.collected: list[str] = []
         self.reports: list[str] = []
         self.is_mlflow_away = False
+        self.is_file_store_away = False
         self.settings = {"soak_s": 10.0, "keep_retired_minutes": 0.0, "mode": "auto", **settings}
         self.good = tuple(self._snapshot(number) for number in range(healthy))
         bad = folder / "bad"
@@ -215,6 +216,8 @@ class World:
         if self.is_mlflow_away:
             raise OutsideFailure("MLflow does not answer")
         self.reports.append(journal.state)
+        if self.is_file_store_away:
+            return {"url": "", "page": f"{folder}/post-mortem.html", "problem": "not published: S3"}
         return {"url": "http://mlflow/post-mortem"}
 
     def _snapshot(self, number: int) -> SnapshotEntry:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +26,53 @@ KEYS = {
 }
 
 
+@dataclass
+class S3Process:
+    """A server at the same address however often it is started; what it holds, it holds in memory."""
+
+    folder: Path
+    port: int = field(default_factory=free_port)
+    _server: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers; one that runs is left alone."""
+        if self._server is not None:
+            return
+        with (self.folder / "moto.log").open("ab") as log:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)],
+                cwd=self.folder, stdout=log, stderr=log, env=os.environ | KEYS,
+            )  # fmt: skip
+        _await(self.url, self._server, self.folder / "moto.log")
+
+    def kill(self) -> None:
+        """End it as a kill -9 does."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it politely."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.send_signal(how)
+            server.wait(10)
+
+
 @contextmanager
 def running_s3(folder: Path) -> Generator[str]:
     """Run a server and give its address."""
-    port = free_port()
-    with (folder / "moto.log").open("wb") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-            cwd=folder, stdout=log, stderr=log, env=os.environ | KEYS,
-        )  # fmt: skip
-        try:
-            url = f"http://127.0.0.1:{port}"
-            _await(url, server, folder / "moto.log")
-            yield url
-        finally:
-            server.terminate()
-            server.wait(10)
+    server = S3Process(folder)
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.stop()
 
 
 def _await(url: str, server: subprocess.Popen[bytes], log: Path) -> None:

@@ -8,17 +8,24 @@ from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator, timezone
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from quality_airflow import configuration, freshness, incident_state
 from quality_airflow.assets import HEALTH, ROLLBACK
-from quality_airflow.commands import INCONCLUSIVE, result_of
+from quality_airflow.commands import INCONCLUSIVE, OutsideFailed, result_of
+from quality_airflow.links import ReportLink
 from quality_airflow.operators import LibraryOperator
 
 ROLLBACK_DAG = "rollback"
 _RUN_ID = re.compile(r"[A-Za-z0-9_.~:+-]{1,200}")
 """What Airflow takes as a run id."""
 _GOING_ON = ["queued", "running"]
+_PHASES: Mapping[str, incident_state.Phase] = {
+    "done": "done",
+    "aborted": "aborted",
+    "failed": "aborted",
+}
+"""How the library calls the end of an incident, and what it is here."""
 
 
 class IsFresh(BaseOperator):
@@ -47,22 +54,26 @@ class IsFresh(BaseOperator):
 
 
 class TakeBack(LibraryOperator):
-    """Ends a rollback whose DAG run is gone or was marked failed: back to the weights it started with.
+    """Ends a rollback whose DAG run is gone, has failed, or was marked failed.
 
-    It also ends old instances that were kept long enough. After the last traffic move the target serves
-    and nothing is taken back: then a person is told.
+    The library says which way: back to the weights it started with, or, once the last share of the
+    traffic has moved, forward through the steps that are missing. It also ends old instances that were
+    kept long enough, and rollbacks from a terminal that nobody goes on with.
     """
 
     template_fields: Sequence[str] = ("service",)
+    operator_extra_links = (ReportLink(),)
 
     def __init__(self, *, service: str, **kwargs: Any) -> None:
         kwargs.setdefault("inlets", [HEALTH, ROLLBACK])
         super().__init__(map_index_template="{{ task.service }}", **kwargs)
         self.service = service
+        self.report_url = ""
         self.run: Mapping[str, Any] = {}
+        self.alert_links: dict[str, str] = {}
 
     def execute(self, context: Any) -> str:
-        """Return what was found."""
+        """Return what was found; skip where a target that serves cannot be finished yet."""
         store = context["asset_state_store"][ROLLBACK]
         progress = incident_state.recall(store, self.service)
         if progress is None or not progress.is_open:
@@ -70,26 +81,70 @@ class TakeBack(LibraryOperator):
         if is_driven(context["ti"], progress.dag_run_id):
             return f"{progress.incident_id} is driven by {progress.dag_run_id}"
         self.run = {"service": self.service, "incident_id": progress.incident_id}
-        if progress.phase == "moved":
+        last = self._end(progress)
+        said = self._tell(last)
+        if (phase := _PHASES.get(str(last.get("state")))) is not None:
+            now = timezone.utcnow().isoformat()
+            ended = progress.after("reconcile", last, now, moved=False)
+            incident_state.remember(store, self.service, incident_state.closed(ended, phase))
+        return said
+
+    def _end(self, progress: incident_state.Progress) -> Mapping[str, Any]:
+        """Return the library's last word on the incident; its state says how it ended."""
+        try:
+            done = self._reconcile("--older-than-minutes", "0")
+        except OutsideFailed as error:
+            if progress.phase != "moved":
+                raise
+            # Users are served well: what is missing waits, in five minutes it is tried again.
             raise AirflowSkipException(
-                f"{progress.incident_id}: the target serves, but the steps after '{progress.step}' are "
-                f"missing: clear the red task of {progress.dag_run_id}"
-            )
-        headline = self._reconcile("--older-than-minutes", "0") or "nothing was left to take back"
-        self.run = {**self.run, "step": "reconcile", "headline": headline, "went_back": True}
-        now = timezone.utcnow().isoformat()
-        ended = progress.after("reconcile", {"headline": headline}, now, moved=False)
-        incident_state.remember(store, self.service, incident_state.closed(ended, "aborted"))
-        return headline
+                f"{progress.incident_id}: the target serves, and what comes after '{progress.step}' "
+                f"cannot be finished yet: {error}"
+            ) from error
+        mine = [one for one in done if one.get("incident_id") == progress.incident_id]
+        if mine:
+            return mine[-1]
+        # Somebody has ended it from a terminal meanwhile.
+        outcome = self.run_command("rollback", "status", "--service", self.service)
+        known = result_of(outcome, "rollback status") or {}
+        is_it = known.get("incident_id") == progress.incident_id and known.get("state") in _PHASES
+        default = "done" if progress.phase == "moved" else "aborted"
+        state = known["state"] if is_it else default
+        headline = "nothing was left to end"
+        return {"incident_id": progress.incident_id, "state": state, "headline": headline}
+
+    def _tell(self, last: Mapping[str, Any]) -> str:
+        """Keep a result for the alerts; fail where a check of the way forward found bad answers."""
+        incident, headline = last.get("incident_id"), str(last.get("headline") or "")
+        self.report_url = str(last.get("url") or "")
+        self.alert_links = {"post_mortem": self.report_url}
+        self.run = {
+            "service": self.service,
+            "incident_id": incident,
+            "step": "reconcile",
+            "state": last.get("state"),
+            "headline": headline,
+            # What ended elsewhere, and old instances that were ended, are no news.
+            "went_back": last.get("step") == "abort" and bool(last.get("done")),
+            "finished": last.get("step") == "report" and bool(last.get("done")),
+        }
+        if last.get("state") == "bad":
+            # The library remembers the failed check, so the next run of this DAG goes back.
+            raise AirflowFailException(f"{incident}: {last.get('step')}: {headline}")
+        return f"{incident}: {headline}"
 
     def _tidy(self) -> str:
-        return self._reconcile() or "nothing is left behind"
+        done = self._reconcile()
+        if not done:
+            return "nothing is left behind"
+        for one in done[:-1]:
+            self.log.info("%s: %s", one.get("incident_id"), one.get("headline"))
+        return self._tell(done[-1])
 
-    def _reconcile(self, *more: str) -> str:
+    def _reconcile(self, *more: str) -> list[Mapping[str, Any]]:
         outcome = self.run_command("rollback", "reconcile", "--service", self.service, *more)
         result = result_of(outcome, "rollback reconcile") or {}
-        done = [one for one in result.get("reconciled") or () if isinstance(one, Mapping)]
-        return "; ".join(f"{one.get('incident_id')}: {one.get('headline')}" for one in done)
+        return [one for one in result.get("reconciled") or () if isinstance(one, Mapping)]
 
 
 class Decide(LibraryOperator):

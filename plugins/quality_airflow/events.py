@@ -31,7 +31,8 @@ class Event(StrEnum):
     DECIDED = "decided"
     """Never sent: it becomes ``rollback_advised``, ``recovered`` or nothing."""
     WENT_BACK = "went_back"
-    """Never sent: it becomes ``rollback_aborted`` where the task itself went back."""
+    """Never sent: it becomes ``rollback_aborted`` where the task itself went back, and ``rollback_done``
+    where it finished the way forward."""
     ROLLBACK_ADVISED = "rollback_advised"
     ROLLBACK_NOT_STARTED = "rollback_not_started"
     ROLLBACK_STARTED = "rollback_started"

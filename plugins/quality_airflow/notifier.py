@@ -170,7 +170,12 @@ def _true_event(event: Event, context: Any) -> Event | None:
     if event is Event.ROLLBACK_STEP_FAILED and run.get("state") in _ABORTED:
         return None
     if event is Event.WENT_BACK:
+        if run.get("finished"):
+            return Event.ROLLBACK_DONE
         return Event.ROLLBACK_ABORTED if run.get("went_back") else None
+    if event is Event.ABORT_FAILED and run.get("state") == "bad":
+        # A check on the way forward; no way back was tried yet.
+        return Event.ROLLBACK_STEP_FAILED
     return event
 
 

@@ -262,7 +262,8 @@ class TakeWeightsBack(RollbackStep):
         failed = {"failed", "upstream_failed"}
         if not failed & {str(state) for state in (states.get(ti.run_id) or {}).values()}:
             raise AirflowSkipException(
-                "the target serves everything and is not taken back: clear the red task instead"
+                "the target serves everything and is not taken back: decide_rollback does what is left, or "
+                "clear the red task"
             )
 
 

@@ -26,6 +26,10 @@ from quality_lib.rollout.journal import SCHEMA, AbortRequest, Journal
 JOURNAL, ABORT, LOCK = "journal.json", "abort.json", ".lock"
 
 
+class AtWork(OutsideFailure):
+    """Another process holds the service's lock."""
+
+
 class IncidentFolder:
     """One incident on disk."""
 
@@ -154,7 +158,8 @@ class Incidents:
         """Hold the service's lock; the kernel frees it when its holder dies.
 
         Raises:
-            OutsideFailure: another process holds it.
+            AtWork: another process holds it.
+            OutsideFailure: the folder cannot be written.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -164,10 +169,20 @@ class Incidents:
             with FileLock(self.path / LOCK, timeout=timeout_s):
                 yield
         except Timeout:
-            raise OutsideFailure(
+            raise AtWork(
                 f"another process works on a rollback of '{self.path.name}' right now; "
                 "'quality rollback status' shows what it does"
             ) from None
+
+    def is_locked(self) -> bool:
+        """Whether a process works on one of them right now."""
+        if not (self.path / LOCK).exists():
+            return False
+        try:
+            with self.locked():
+                return False
+        except AtWork:
+            return True
 
 
 def incident_folder(path: Path) -> tuple[Incidents, IncidentFolder]:

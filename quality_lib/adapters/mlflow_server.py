@@ -55,10 +55,10 @@ class MlflowServer:
         except MlflowException as error:
             first_line = str(error.message).splitlines()[0][:300]
             if "failed with exception" in first_line:  # how MLflow wraps a broken connection
-                raise self._silent(type(error).__name__) from error
+                raise self._broken(type(error).__name__) from error
             raise OutsideFailure(f"{self.name} refused: {first_line}") from error
         except RequestException as error:
-            raise self._silent(type(error).__name__) from error
+            raise self._broken(type(error).__name__) from error
 
     def experiment(self, client: Any, name: str) -> str:
         """Return the id of an experiment, which is made when it does not exist."""
@@ -113,6 +113,17 @@ class MlflowServer:
             raise self._silent(type(error).__name__) from error
         if answer.status_code >= 500:
             raise self._silent(f"HTTP {answer.status_code}")
+
+    def _broken(self, why: str) -> OutsideFailure:
+        """Tell a server that is away from one that has lost what stands behind it."""
+        try:
+            self._probe()
+        except OutsideFailure as silent:
+            return silent
+        return OutsideFailure(
+            f"{self.name} answers and cannot do this ({why}): its database or the store of its files does "
+            "not answer. Fix: see MLflow's own log"
+        )
 
     def _silent(self, why: str) -> OutsideFailure:
         return OutsideFailure(

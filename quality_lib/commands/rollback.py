@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,8 +15,9 @@ from rich.table import Table
 
 from quality_lib.adapters.journal_file import IncidentFolder
 from quality_lib.commands.output import AsJson, emit_json, plain, stderr, stdout
+from quality_lib.commands.rollback_view import plan_record, print_plan, tell_result
 from quality_lib.commands.stage_progress import stage_progress
-from quality_lib.errors import EXIT_BAD_QUALITY, EXIT_GOOD, BadInput
+from quality_lib.errors import EXIT_GOOD, BadInput, OutsideFailure
 from quality_lib.jobs import rollback as jobs
 from quality_lib.jobs.rollback_make import make_parts
 from quality_lib.jobs.rollback_parts import Parts
@@ -101,9 +101,9 @@ def plan(
     with _parts(config, service) as parts:
         journal, folder = plan_rollback(parts, wishes, is_dry_run=is_dry_run)
     if as_json:
-        emit_json(_plan_record(journal, folder, is_dry_run))
+        emit_json(plan_record(journal, folder, is_dry_run))
     else:
-        _print_plan(journal, folder)
+        print_plan(journal, folder)
 
 
 @app.command()
@@ -130,7 +130,7 @@ def step(
     service = IncidentFolder(incident_dir).read().service
     with _parts(config, service) as parts:
         result = jobs.perform(parts, incident_dir, Step(name, index))
-    _tell(result, as_json)
+    tell_result(result, as_json)
 
 
 @app.command()
@@ -170,7 +170,7 @@ def run(
             return typer.confirm("All traffic moves now. Go on?", err=True)
 
         result = jobs.follow(parts, folder.path, between)
-    _tell(result, as_json)
+    tell_result(result, as_json)
 
 
 @app.command()
@@ -188,13 +188,13 @@ def status(service: Service, config: Config = None, as_json: AsJson = False) -> 
     if as_json:
         following = next_step(journal)
         emit_json({
-            **_plan_record(journal, folder, False),
+            **plan_record(journal, folder, False),
             "state": journal.state,
             "next": str(following) if following else None,
             "journal": folder.plain(),
         })
         return
-    _print_plan(journal, folder)
+    print_plan(journal, folder)
     table = Table("at", "step", "what")
     for event in journal.events:
         table.add_row(f"{event.at:%H:%M:%S}", event.step, escape(event.what))
@@ -214,7 +214,7 @@ def abort(
     """Stop the rollback in progress and put the starting weights back."""
     with _parts(config, service) as parts:
         result = jobs.request_abort(parts, reason, by or getpass.getuser())
-    _tell(result, as_json)
+    tell_result(result, as_json)
 
 
 @app.command()
@@ -222,12 +222,19 @@ def reconcile(
     service: Annotated[str | None, typer.Option(help="Default: every service.")] = None,
     older_than_minutes: Annotated[
         float | None,
-        typer.Option(min=0, help="Default: longer than any step or approval may take."),
+        typer.Option(
+            min=0,
+            help="Default: longer than any step or approval may take; 15 where the target serves.",
+        ),
     ] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Abort rollbacks whose driver is gone; end old instances that were kept long enough."""
+    """End rollbacks whose driver is gone, and old instances that were kept long enough.
+
+    Where the target serves everything, the last steps are done; else the starting weights come back.
+    Exit code 3: one could not be ended, because something outside did not answer.
+    """
     settings = load(config_path(config))
     older = None if older_than_minutes is None else timedelta(minutes=older_than_minutes)
     names = [service] if service else sorted(settings.services)
@@ -239,11 +246,15 @@ def reconcile(
             results += jobs.reconcile(parts, older)
     if as_json:
         emit_json({"reconciled": [plain(result) for result in results]})
-        return
-    for result in results:
-        stdout.print(f"{result.incident_id}: {result.headline}", highlight=False, soft_wrap=True)
-    if not results:
-        stdout.print("nothing to do")
+    else:
+        for result in results:
+            stdout.print(
+                f"{result.incident_id}: {result.headline}", highlight=False, soft_wrap=True
+            )
+        if not results:
+            stdout.print("nothing to do")
+    if stuck := [f"{r.incident_id}: {r.headline}" for r in results if r.state == "outside"]:
+        raise OutsideFailure("; ".join(stuck))
 
 
 @contextmanager
@@ -282,52 +293,3 @@ def _wishes(
         by=by or getpass.getuser(),
         **given,
     )
-
-
-def _plan_record(
-    journal: Journal, folder: IncidentFolder | None, is_dry_run: bool
-) -> dict[str, Any]:
-    made = journal.plan
-    target = journal.target or made.candidates[0]
-    return {
-        "incident_id": journal.incident_id,
-        "incident_dir": folder.path if folder else None,
-        "service": journal.service,
-        "target": target.snapshot_id,
-        "mode": journal.mode,
-        "plan": {
-            **plain(asdict(made)),
-            "lines": lines(made),
-            "expected_s": made.expected_s,
-            "has_outage": made.has_outage,
-        },
-        "moves": [{"index": move.index, "name": move.name} for move in made.moves],
-        "headline": made.headline,
-        "dry_run": is_dry_run,
-    }
-
-
-def _print_plan(journal: Journal, folder: IncidentFolder | None) -> None:
-    stdout.print(
-        f"incident {journal.incident_id}, {journal.mode}: {journal.reason}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
-    for line in lines(journal.plan):
-        stdout.print(line, highlight=False, markup=False, soft_wrap=True)
-    if folder is not None:
-        stdout.print(f"kept in {folder.path}", highlight=False, soft_wrap=True)
-
-
-def _tell(result: jobs.StepResult, as_json: bool) -> None:
-    if as_json:
-        emit_json(result)
-    else:
-        mark = "[green]✓[/]" if result.done else "[bold red]✗[/]"
-        stdout.print(f"{mark} {result.step}: {escape(result.headline)}", highlight=False)
-        if result.next:
-            stdout.print(f"next: {result.next}", highlight=False)
-        if result.url:
-            stdout.print(f"post-mortem: {result.url}", highlight=False, soft_wrap=True)
-    raise typer.Exit(EXIT_GOOD if result.done else EXIT_BAD_QUALITY)

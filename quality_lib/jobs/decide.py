@@ -13,10 +13,12 @@ from quality_lib.errors import QualityError
 from quality_lib.golden.result import TrendPoint
 from quality_lib.jobs.deployment import observe_deployment
 from quality_lib.jobs.golden import utc_now
+from quality_lib.jobs.rollback_left import find_left_behind
 from quality_lib.rollout.decision import Action, Decision, decide
 from quality_lib.rollout.engine_finding import EngineFinding
 from quality_lib.rollout.evidence import Evidence, last_change
 from quality_lib.rollout.incident import IncidentHistory, IncidentRecord
+from quality_lib.rollout.left_behind import LeftBehind
 from quality_lib.rollout.limits import RollbackLimits
 from quality_lib.rollout.policy import substituted
 from quality_lib.rollout.ports import IncidentStore
@@ -43,6 +45,8 @@ class Gathered:
     entries: tuple[SnapshotEntry, ...]
     problems: tuple[str, ...]
     """What could not be asked, for people; the decision treats it as unknown."""
+    left: LeftBehind | None = None
+    """The incident in progress, where nobody works on it any more."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,12 @@ def decide_service(
     gathered = gather(settings, service_name, store=store, clock=clock, note=note)
     limits = rollback_limits(service)
     decision = decide(
-        gathered.evidence, service.rollback.triggers, gathered.history, limits, gathered.entries
+        gathered.evidence,
+        service.rollback.triggers,
+        gathered.history,
+        limits,
+        gathered.entries,
+        gathered.left,
     )
     decided = Decided(decision, gathered, limits, is_dry_run)
     if decision.action is not Action.ROLLBACK or is_dry_run:
@@ -119,7 +128,8 @@ def gather(
         deployment_key=key,
         last_change_at=last_change(golden, key, history.last_end, observed_at),
     )
-    return Gathered(evidence, history, entries, tuple(problems))
+    left = find_left_behind(settings, service_name, history.in_progress, evidence.now)
+    return Gathered(evidence, history, entries, tuple(problems), left)
 
 
 def rollback_limits(service: ServiceSettings) -> RollbackLimits:
@@ -170,6 +180,7 @@ def record_of(decided: Decided) -> Mapping[str, Any]:
         "incident_url": decided.incident.url if decided.incident else "",
         "history": {
             "in_progress": going_on.incident_id if going_on else None,
+            "left_behind": _left(decided.gathered.left),
             "cool_down_until": _text(history.cool_down_until(limits.cool_down_minutes)),
             "within_24_hours": history.opened_within(evidence.now),
             "daily_limit": limits.daily_limit,
@@ -214,6 +225,18 @@ def _incident(decision: Decision, now: datetime) -> IncidentRecord:
         mode=decision.mode,
         reason=decision.headline,
     )
+
+
+def _left(found: LeftBehind | None) -> Mapping[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "incident_id": found.incident_id,
+        "end": found.end,
+        "next": found.next,
+        "quiet_s": found.quiet.total_seconds(),
+        "command": found.command,
+    }
 
 
 def _text(at: datetime | None) -> str | None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from quality_lib.adapters.journal_file import IncidentFolder, Incidents, incident_folder
-from quality_lib.errors import BadInput, NoData, OutsideFailure
+from quality_lib.adapters.journal_file import AtWork, IncidentFolder, Incidents, incident_folder
+from quality_lib.errors import BadInput, NoData, OutsideFailure, QualityError
 from quality_lib.jobs.rollback_abort import abort as do_abort
 from quality_lib.jobs.rollback_finish import recover, report
+from quality_lib.jobs.rollback_left import longest_wait
 from quality_lib.jobs.rollback_move import move_traffic
 from quality_lib.jobs.rollback_parts import Parts
 from quality_lib.jobs.rollback_retire import end_overdue, retire
@@ -22,14 +23,12 @@ from quality_lib.jobs.rollback_run import AbortRequested, CheckFailed, NoTarget,
 from quality_lib.jobs.rollback_start import check_production, start_production
 from quality_lib.jobs.rollback_validate import stop_staging, validate_target
 from quality_lib.rollout.journal import AbortRequest, Bad, Done, Journal
+from quality_lib.rollout.left_behind import patience
 from quality_lib.rollout.machine import Step, Turn, has_moved, next_step, turn
 from quality_lib.rollout.strategy import StepName
 
 ABORT_WAIT_S = 60.0
 """An abort gives the process at work so long to notice and let go."""
-
-GRACE = timedelta(minutes=15)
-"""Beyond the longest wait of a step: an incident that nobody has touched for longer has no driver."""
 
 _DO: dict[StepName, Callable[[Run], str]] = {
     StepName.VALIDATE: validate_target,
@@ -51,7 +50,8 @@ class StepResult:
     index: int | None
     done: bool
     state: str
-    """``done``, ``bad``, ``no_target``, ``abort_requested``, or how the incident was closed."""
+    """``done``, ``bad``, ``no_target``, ``abort_requested``, or how the incident was closed; of
+    ``reconcile`` also ``busy`` (another process is at work) and ``outside`` (something did not answer)."""
     headline: str
     journal_revision: int
     next: str | None
@@ -125,19 +125,11 @@ def reconcile(parts: Parts, older_than: timedelta | None = None) -> tuple[StepRe
     The end is the abort, until the last share of the traffic has moved: from then on the target serves,
     and what is left of the way forward is done.
 
-    ``older_than`` defaults to the longest wait that a step or an approval may take, and a quarter of an
-    hour. What another process works on right now is left alone.
+    ``older_than`` defaults to what ``rollout.left_behind`` allows a driver. What another process works on
+    right now is left alone. What could not be ended has a result that is not ``done``, with the reason.
     """
     incidents = Incidents(parts.work_dir, parts.service_name)
-    limits = parts.service.rollback
-    longest = max(
-        limits.approval_timeout_minutes * 60,
-        limits.start_timeout_s,
-        limits.drain_timeout_s,
-        limits.soak_s,
-    )
-    silence = older_than if older_than is not None else timedelta(seconds=longest) + GRACE
-    results = []
+    results: list[StepResult] = []
     untold = _open_in_store(parts)
     for folder, journal in incidents.journals():
         if journal.is_closed and journal.incident_id in untold:
@@ -145,12 +137,28 @@ def reconcile(parts: Parts, older_than: timedelta | None = None) -> tuple[StepRe
         kept = any(r.stop_after and not r.stopped_at for r in journal.retired)
         if journal.is_closed and not (journal.state == "done" and kept):
             continue
+        if not journal.is_closed and not _is_quiet(parts, journal, older_than):
+            continue
         try:
             with incidents.locked():
-                results += _reconcile(Run(parts, folder, folder.read()), silence)
+                results += _reconcile(Run(parts, folder, folder.read()), older_than)
+        except AtWork as error:
+            results.append(_not_ended(journal, "busy", error))
         except (OutsideFailure, NoData) as error:
-            parts.note(f"{journal.incident_id}: {error}")
+            results.append(_not_ended(folder.read(), "outside", error))
     return tuple(results)
+
+
+def _is_quiet(parts: Parts, journal: Journal, older_than: timedelta | None) -> bool:
+    silence = older_than
+    if silence is None:
+        silence = patience(journal, longest_wait(parts.service.rollback))
+    return parts.clock() - (journal.updated_at or journal.opened_at) >= silence
+
+
+def _not_ended(journal: Journal, state: str, error: QualityError) -> StepResult:
+    step = next_step(journal) or Step(StepName.RETIRE)
+    return _result(journal, step, False, state, str(error))
 
 
 def _open_in_store(parts: Parts) -> frozenset[str]:
@@ -163,7 +171,7 @@ def _open_in_store(parts: Parts) -> frozenset[str]:
     return frozenset(record.incident_id for record in history if not record.is_closed)
 
 
-def _reconcile(run: Run, silence: timedelta) -> list[StepResult]:
+def _reconcile(run: Run, older_than: timedelta | None) -> list[StepResult]:
     journal = run.journal
     run.step = "reconcile"
     if journal.is_closed:
@@ -172,11 +180,11 @@ def _reconcile(run: Run, silence: timedelta) -> list[StepResult]:
             return []
         headline = f"{', '.join(names)} ended: kept long enough"
         return [_result(run.journal, Step(StepName.RETIRE), True, "done", headline)]
-    age = run.parts.clock() - (journal.updated_at or journal.opened_at)
-    if age < silence:
+    if not _is_quiet(run.parts, journal, older_than):
         return []
     if has_moved(journal):
         return _finish(run)
+    age = run.parts.clock() - (journal.updated_at or journal.opened_at)
     reason = f"nobody has worked on it for {age.total_seconds() / 60:.0f} minutes"
     return [_perform(run, Step(StepName.ABORT), "reconcile", reason)]
 

@@ -38,6 +38,10 @@ def report(run: Run) -> str:
     """Write the post-mortem and close the incident."""
     run.save(run.journal, "the rollback is done")
     close(run, "done")
+    told = dict(run.journal.facts.get("post-mortem") or {})
+    if problem := told.get("problem"):
+        # The incident is over all the same: held open, it would stand in the way of the next one.
+        return f"the incident is closed; its post-mortem lies only at {told.get('page')}: {problem}"
     return f"the incident is closed{f'; post-mortem: {run.journal.url}' if run.journal.url else ''}"
 
 

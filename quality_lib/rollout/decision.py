@@ -13,6 +13,7 @@ from quality_lib.rollout.engine_condition import judge_engine
 from quality_lib.rollout.evidence import Evidence, clock, span
 from quality_lib.rollout.golden_condition import judge_golden
 from quality_lib.rollout.incident import DAY, IncidentHistory, IncidentRecord, incident_id
+from quality_lib.rollout.left_behind import LeftBehind
 from quality_lib.rollout.limits import RollbackLimits, TriggerLimits
 from quality_lib.rollout.log_condition import judge_log
 from quality_lib.rollout.policy import evaluate, parse_policy
@@ -59,8 +60,12 @@ def decide(
     history: IncidentHistory,
     settings: RollbackLimits,
     entries: Sequence[SnapshotEntry] = (),
+    left: LeftBehind | None = None,
 ) -> Decision:
     """Decide what to do with a service; ``entries`` are its snapshots.
+
+    ``left``: the incident in progress, where nobody works on it any more. It stands in the way of every
+    later rollback, so a person is told, whatever the evidence says.
 
     The same evidence and history give the same decision, down to the incident's id.
     """
@@ -92,6 +97,10 @@ def decide(
         action, reasons = Action.WAIT, (_unknown(conditions),)
     else:
         action, reasons = Action.NONE, _contradicted(conditions)
+    if left is not None:
+        # Also where it is decided again: whoever begins it finds it begun, or ended.
+        action, reasons = Action.ALERT, (Note("left_behind", left.sentence), *reasons)
+        named = left.incident_id
     reasons += tuple(note for condition in conditions for note in condition.notes)
     return Decision(
         service=evidence.service,
@@ -203,7 +212,7 @@ def _headline(
         return f"{service}: roll back. {bad}"
     if action is Action.ALERT:
         told = f"{service}: bad, and no rollback starts" if policy_state is Tri.YES else service
-        return f"{told}: {first}. {bad}"
+        return f"{told}: {first}. {bad}" if bad else f"{told}: {first}"
     if action is Action.WAIT:
         return f"{service}: not known. {first}"
     return f"{service}: nothing to do" + (f". {first}" if first else "")

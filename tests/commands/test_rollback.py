@@ -92,6 +92,13 @@ def test_a_dry_run_reads_like_a_plan(world: World, run: Run) -> None:
     assert said(run("status", "--service", "chat", "--json"))["incident_id"] is None
 
 
+@pytest.mark.parametrize("target", ["1", "#1", "serving"])
+def test_the_target_is_named_by_its_number_or_alias(world: World, run: Run, target: str) -> None:
+    plan = said(run("plan", "--service", "chat", "--target", target, "--dry-run", "--json"))
+    assert plan["target"] == world.good[0].snapshot_id
+    assert [c["number"] for c in plan["plan"]["candidates"]] == [1]
+
+
 @pytest.mark.parametrize(("answer", "moved"), [("n\n", False), ("y\n", True)])
 def test_it_asks_before_it_starts(world: World, run: Run, answer: str, moved: bool) -> None:
     done = run("run", "--service", "chat", "--json", input=answer)
@@ -121,6 +128,25 @@ def test_abort_and_reconcile(world: World, run: Run) -> None:
     assert (aborted["done"], aborted["state"]) == (True, "aborted")
 
 
+def test_a_rollback_that_cannot_be_ended_now_is_exit_code_3(world: World, run: Run) -> None:
+    folder = said(run("plan", "--service", "chat", "--json"))["incident_dir"]
+    for name, *index in [("validate",), ("start",), ("check",), ("move", "--index", "0"),
+                         ("move", "--index", "1")]:  # fmt: skip
+        said(run("step", name, *index, "--incident-dir", folder, "--json"))
+    assert said(run("reconcile", "--json"))["reconciled"] == [], "its driver may be alive"
+    world.is_mlflow_away = True
+    stuck = run("reconcile", "--older-than-minutes", "0", "--json")
+    assert isinstance(stuck.exception, OutsideFailure) and stuck.exception.exit_code == 3
+    assert "chat-baadf00d-0: MLflow does not answer" in str(stuck.exception)
+    (one,) = json.loads(stuck.stdout)["reconciled"]
+    assert (one["step"], one["state"], one["next"]) == ("report", "outside", "report")
+    world.is_mlflow_away = False
+    (one,) = said(run("reconcile", "--older-than-minutes", "0", "--json"))["reconciled"]
+    assert (one["step"], one["state"], one["url"]) == (
+        "report", "done", "http://mlflow/post-mortem",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("args", "told"),
     [
@@ -130,6 +156,7 @@ def test_abort_and_reconcile(world: World, run: Run) -> None:
         (("plan", "--service", "chat", "--strategy", "sideways"), "surge, rolling, in-place"),
         (("plan", "--service", "chat", "--step-percent", "33"), "25, 50, 100"),
         (("plan", "--service", "chat", "--mode", "maybe"), "approve-first"),
+        (("plan", "--service", "chat", "--target", "9"), "there is no snapshot '9' of 'chat'"),
         (("abort", "--service", "chat", "--reason", "no"), "nothing to abort"),
     ],
 )

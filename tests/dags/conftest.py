@@ -197,6 +197,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
         **{f"rollback step {name}": [stepped(name)] for name in STEPS},
         "rollback abort": [stepped("abort", headline="the starting weights are back")],
         "rollback reconcile": [{"json": {"reconciled": []}}],
+        "rollback status": [{"json": {"service": "chat", "incident_id": None}}],
         "prune": [{"json": {"removed": [], "headline": "nothing to remove"}}],
     })
     return kept

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from quality_airflow import freshness, incident_state
 from quality_airflow.abort_button import PressAbort
 from quality_airflow.assets import HEALTH, ROLLBACK
+from quality_airflow.commands import OutsideFailed
 from quality_airflow.decision import IsFresh, TakeBack, run_id
+from quality_airflow.events import Event
 from quality_airflow.incident_state import Progress
+from quality_airflow.notifier import _true_event
 
 from tests.dags.conftest import Library, Receiver, decided, stepped
 from tests.dags.fake_context import Ti, context
@@ -102,43 +106,118 @@ def progress(phase: incident_state.Phase) -> Progress:
     return Progress("chat-abc-0", "/incidents/chat/chat-abc-0", RUN, phase, START.isoformat())
 
 
+def reconciled(*steps: dict[str, Any], code: int = 0, stderr: str = "") -> dict[str, Any]:
+    """Return an answer of ``rollback reconcile`` as the library gives it."""
+    results = [stepped("x")["json"] | step for step in steps]
+    return {"code": code, "json": {"reconciled": results}, "stderr": stderr or "working"}
+
+
+RETIRED = {"step": "retire", "headline": "old ended"}
+REPORTED = {"step": "report", "headline": "closed", "url": "http://m/post-mortem"}
+BACK = {"step": "abort", "state": "aborted", "headline": "the starting weights are back"}
+BUSY = {"step": "recover", "state": "busy", "done": False, "headline": "another process works"}
+BAD = {"step": "recover", "state": "bad", "done": False, "headline": "answers are bad"}
+OTHER = {"incident_id": "chat-old-0", **RETIRED}
+
+
 @pytest.mark.parametrize(
-    ("phase", "going_on", "asked", "after"),
+    ("phase", "going_on", "answer", "after", "told"),
     [
-        ("moving", (RUN,), False, "moving"),
-        ("moving", (), True, "aborted"),
-        ("aborted", (), False, "aborted"),
-        ("done", (), False, "done"),
+        ("moving", (RUN,), None, "moving", None),
+        ("aborted", (), None, "aborted", None),
+        ("done", (), None, "done", None),
+        ("moving", (), reconciled(BACK), "aborted", Event.ROLLBACK_ABORTED),
+        ("moved", (), reconciled(RETIRED, REPORTED), "done", Event.ROLLBACK_DONE),
+        # The mirror lags behind the journal when the driver dies between the two.
+        ("moving", (), reconciled(RETIRED, REPORTED), "done", Event.ROLLBACK_DONE),
+        ("moved", (), reconciled(BACK), "aborted", Event.ROLLBACK_ABORTED),
+        ("moved", (), reconciled(BUSY), "moved", None),
+        # It was ended from a terminal; nobody can say how, so the mirror's own phase does.
+        ("moved", (), reconciled(OTHER), "done", None),
+        ("moving", (), reconciled(), "aborted", None),
     ],
 )
-def test_what_a_dead_run_has_begun_is_taken_back_once(
+def test_what_a_dead_run_has_begun_is_ended_once(
     library: Library,
     phase: incident_state.Phase,
     going_on: tuple[str, ...],
-    asked: bool,
+    answer: dict[str, Any] | None,
     after: str,
+    told: Event | None,
 ) -> None:
+    if answer is not None:
+        library.answer({"rollback reconcile": [answer]})
     seen = context(Ti(going_on=going_on))
     store = seen["asset_state_store"][ROLLBACK]
     incident_state.remember(store, "chat", progress(phase))
     task = TakeBack(task_id="t", service="chat")
     task.execute(seen)
     calls = library.calls("rollback reconcile", "chat")
-    assert len(calls) == asked
-    if asked:
+    assert len(calls) == (answer is not None)
+    if calls:
         assert calls[0]["arguments"][4:6] == ["--older-than-minutes", "0"]
-        assert task.run["went_back"]
     kept = incident_state.recall(store, "chat")
     assert kept is not None
     assert kept.phase == after
+    assert _true_event(Event.WENT_BACK, {"task": task}) is told
+    if told is Event.ROLLBACK_DONE:
+        assert task.report_url == task.alert_links["post_mortem"] == "http://m/post-mortem"
 
 
-def test_nothing_is_taken_back_from_a_target_that_serves(library: Library) -> None:
+def test_how_it_ended_elsewhere_is_asked(library: Library) -> None:
+    known = {"service": "chat", "incident_id": "chat-abc-0", "state": "done"}
+    library.answer({"rollback status": [{"json": known}]})
     seen = context()
-    incident_state.remember(seen["asset_state_store"][ROLLBACK], "chat", progress("moved"))
-    with pytest.raises(AirflowSkipException, match="clear the red task"):
-        TakeBack(task_id="t", service="chat").execute(seen)
-    assert library.calls("rollback") == []
+    store = seen["asset_state_store"][ROLLBACK]
+    incident_state.remember(store, "chat", progress("moving"))
+    TakeBack(task_id="t", service="chat").execute(seen)
+    kept = incident_state.recall(store, "chat")
+    assert kept is not None and kept.phase == "done"
+
+
+@pytest.mark.parametrize(
+    ("phase", "answer", "error", "told"),
+    [
+        # Users are served by the target: it waits without an alarm.
+        ("moved", "outside", AirflowSkipException, Event.ROLLBACK_UNFINISHED),
+        # They are not: it is tried again at once, then red.
+        ("moving", "outside", OutsideFailed, Event.ABORT_FAILED),
+        ("moved", "bad", AirflowFailException, Event.ROLLBACK_STEP_FAILED),
+    ],
+)
+def test_what_cannot_be_ended_now_stays_open(
+    library: Library,
+    phase: incident_state.Phase,
+    answer: str,
+    error: type[Exception],
+    told: Event,
+) -> None:
+    outside = {"step": "report", "state": "outside", "done": False, "headline": "MLflow is away"}
+    library.answer({
+        "rollback reconcile": [
+            reconciled(BAD)
+            if answer == "bad"
+            else reconciled(outside, code=3, stderr="error: chat-abc-0: MLflow is away")
+        ]
+    })
+    seen = context()
+    store = seen["asset_state_store"][ROLLBACK]
+    incident_state.remember(store, "chat", progress(phase))
+    task = TakeBack(task_id="t", service="chat")
+    with pytest.raises(error, match=r"MLflow is away|answers are bad"):
+        task.execute(seen)
+    kept = incident_state.recall(store, "chat")
+    assert kept is not None and kept.phase == phase
+    raised = Event.ROLLBACK_UNFINISHED if error is AirflowSkipException else Event.ABORT_FAILED
+    assert _true_event(raised, {"task": task}) is told
+
+
+def test_a_rollback_from_a_terminal_that_nobody_goes_on_with_is_told_too(library: Library) -> None:
+    (library.home / "runs/incidents").mkdir(parents=True)
+    library.answer({"rollback reconcile": [reconciled(RETIRED, REPORTED)]})
+    task = TakeBack(task_id="t", service="chat")
+    assert task.execute(context()) == "chat-abc-0: closed"
+    assert _true_event(Event.WENT_BACK, {"task": task}) is Event.ROLLBACK_DONE
 
 
 def test_old_instances_are_ended_where_there_ever_was_an_incident(library: Library) -> None:

@@ -43,7 +43,7 @@ def test_one_file_is_one_dag_of_its_name_with_docs_tags_owner_and_a_form(file: P
     assert dag.description
     assert dag.tags
     assert not dag.catchup
-    assert dag.max_active_runs == (16 if file.stem == "rollback" else 1)
+    assert dag.max_active_runs == {"rollback": 16, "decide_rollback": 4}.get(file.stem, 1)
     assert {task.owner for task in dag.tasks} == {"llm-serving"}
     endless = {t.task_id for t in dag.tasks if not t.execution_timeout}
     assert endless <= {"judge", "recorded", "planned", "approve_first", "approve_last"}

@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 
 from quality_lib import wiring
+from quality_lib.adapters.journal_file import Incidents
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.jobs.decide import Decided, decide_service, record_of
+from quality_lib.jobs.rollback_run import incident_record
 from quality_lib.records import Tri
 from quality_lib.rollout.decision import Action
 from quality_lib.rollout.incident import IncidentRecord
+from quality_lib.rollout.journal import Done, Journal
+from quality_lib.rollout.machine import steps_of
+from quality_lib.rollout.strategy import StepName
 from quality_lib.snapshots.ports import SERVING, Health
 from tests.jobs.decider import Decider, StoredDecider
+from tests.rollout.plans import journal
 
 
 @pytest.fixture
@@ -71,6 +77,54 @@ def test_the_incident_keeps_every_input(chat: StoredDecider) -> None:
     assert by_name["B"]["inputs"][0]["share"] == 0.2
     assert by_name["C"]["inputs"][0]["name"] == "engine_health"
     assert (kept["policy_values"], kept["deployment_key"]) == ("(yes and yes) or no", chat.key)
+
+
+def rolling(chat: StoredDecider, last: StepName) -> Journal:
+    """Return a rollback of the service that stopped after a step, 20 minutes ago."""
+    then = chat.now - timedelta(minutes=20)
+    steps = steps_of(journal())
+    end = max(i for i, step in enumerate(steps) if step.name is last)
+    done = tuple(Done(s.name, s.index, then, 1.0, "done") for s in steps[: end + 1])
+    begun = journal(state="rolling", done=done)
+    chat.incidents.open(incident_record(begun), {})
+    return Incidents(chat.settings.stores.work_dir, "chat").folder("chat-abc-0").write(begun, then)
+
+
+def test_a_rollback_whose_driver_died_is_told_with_the_command_that_ends_it(
+    chat: StoredDecider,
+) -> None:
+    make_bad(chat)
+    rolling(chat, StepName.MOVE)
+    found = decided(chat)
+    assert found.decision.action is Action.ALERT
+    command = "quality rollback reconcile --service chat --older-than-minutes 0"
+    assert "its target serves, 'retire' and what follows is missing" in found.decision.headline
+    assert command in found.decision.headline
+    kept = record_of(found)["history"]["left_behind"]
+    assert (kept["incident_id"], kept["end"], kept["next"], kept["command"]) == (
+        "chat-abc-0", "forward", "retire", command,
+    )  # fmt: skip
+    with Incidents(chat.settings.stores.work_dir, "chat").locked():
+        assert decided(chat).decision.action is Action.NONE, "somebody is at work"
+
+
+@pytest.mark.parametrize("last", [StepName.VALIDATE, StepName.CHECK])
+def test_one_that_may_wait_for_an_approval_is_not_left_behind(
+    chat: StoredDecider, last: StepName
+) -> None:
+    make_bad(chat)
+    rolling(chat, last)
+    assert decided(chat).decision.action is Action.NONE
+    chat.now += timedelta(hours=1)
+    assert "go back to its starting weights" in decided(chat).decision.headline
+
+
+def test_a_rollback_on_another_machine_is_not_judged_by_its_journal(chat: StoredDecider) -> None:
+    make_bad(chat)
+    begun = rolling(chat, StepName.MOVE)
+    folder = Incidents(chat.settings.stores.work_dir, "chat").folder(begun.incident_id)
+    (folder.path / "journal.json").unlink()
+    assert decided(chat).decision.action is Action.NONE
 
 
 def test_a_dry_run_writes_nothing(chat: StoredDecider) -> None:

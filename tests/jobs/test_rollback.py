@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from quality_lib.adapters.journal_file import IncidentFolder, incident_folder
+from quality_lib.adapters.journal_file import IncidentFolder, Incidents, incident_folder
 from quality_lib.errors import BadInput, NoData, OutsideFailure
 from quality_lib.jobs import rollback
 from quality_lib.jobs.rollback_plan import Wishes, plan_rollback
@@ -429,6 +429,57 @@ def test_a_check_that_fails_at_the_end_stops_the_finish(make: MakeWorld) -> None
     world.examiner.core_says[ROUTE] = Tri.NO
     (result,) = rollback.reconcile(world.parts)
     assert (result.step, result.done, result.state) == ("recover", False, "bad")
+
+
+@pytest.mark.parametrize(("minutes", "steps"), [(14, 0), (15, 3)])
+def test_once_all_traffic_has_moved_nobody_is_waited_for(
+    make: MakeWorld, minutes: int, steps: int
+) -> None:
+    world = make(approval_timeout_minutes=600)
+    path = world.plan()
+    forward(world, path, until="retire")
+    world.now += timedelta(minutes=minutes)
+    assert len(rollback.reconcile(world.parts)) == steps
+    assert world.journal(path).is_closed is bool(steps)
+
+
+def test_what_cannot_be_ended_is_told_and_ended_the_next_time(make: MakeWorld) -> None:
+    world = make()
+    path = world.plan()
+    forward(world, path, until="recover")
+    world.now += timedelta(hours=2)
+    world.is_mlflow_away = True
+    (result,) = rollback.reconcile(world.parts)
+    assert (result.step, result.done, result.state) == ("report", False, "outside")
+    assert "MLflow does not answer" in result.headline
+    world.is_mlflow_away = False
+    world.now += timedelta(hours=2)
+    (result,) = rollback.reconcile(world.parts)
+    assert (result.step, result.done, world.journal(path).state) == ("report", True, "done")
+
+
+def test_a_post_mortem_that_cannot_be_published_is_told_and_holds_nothing_open(
+    make: MakeWorld,
+) -> None:
+    world = make()
+    world.is_file_store_away = True
+    path = world.plan()
+    result = rollback.follow(world.parts, path)
+    assert (result.step, result.done, result.state) == ("report", True, "done")
+    assert f"lies only at {path}/post-mortem.html: not published: S3" in result.headline
+    assert world.journal(path).is_closed
+
+
+def test_what_somebody_works_on_is_left_to_them(make: MakeWorld) -> None:
+    world = make()
+    path = world.plan()
+    forward(world, path, until="retire")
+    world.now += timedelta(hours=2)
+    before = world.journal(path)
+    with Incidents(world.parts.work_dir, "chat").locked():
+        (result,) = rollback.reconcile(world.parts)
+    assert (result.step, result.done, result.state) == ("retire", False, "busy")
+    assert world.journal(path) == before
 
 
 def test_rolling_replaces_one_after_the_other(make: MakeWorld) -> None:

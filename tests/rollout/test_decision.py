@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from quality_lib.records import Tri
 from quality_lib.rollout.decision import Action, Decision, decide
 from quality_lib.rollout.incident import IncidentHistory
+from quality_lib.rollout.left_behind import LeftBehind
 from quality_lib.rollout.limits import RollbackLimits, TriggerLimits
 from quality_lib.snapshots.ports import Health
 from tests.rollout.evidence_builders import (
@@ -105,6 +107,29 @@ def test_a_suppressed_rollback_alerts_and_names_every_reason(
     assert found.action is Action.ALERT
     assert [code for code in codes(found) if code in _SUPPRESSIONS] == reasons
     assert found.incident_id is not None
+
+
+@pytest.mark.parametrize("states", [(Y, Y, N), (N, N, N), (U, U, N), (Y, U, N)])
+def test_a_rollback_that_was_left_behind_is_told_whatever_the_evidence_says(
+    states: tuple[Tri, Tri, Tri],
+) -> None:
+    left = LeftBehind("chat-abc-0", "chat", "forward", timedelta(minutes=20), "retire")
+    going_on = incident(0, state="rolling", closed_at=None)
+    found = decide(
+        evidence(*states),
+        TriggerLimits(),
+        history(going_on),
+        RollbackLimits(mode="auto"),
+        TWO,
+        left,
+    )
+    assert (found.action, codes(found)[0]) == (Action.ALERT, "left_behind")
+    assert found.incident_id == "chat-abc-0"
+    assert left.command in found.headline
+    without = decide(
+        evidence(*states), TriggerLimits(), history(going_on), RollbackLimits(mode="auto"), TWO
+    )
+    assert without.action in {Action.NONE, Action.WAIT}
 
 
 _SUPPRESSIONS = {"alert_only", "no_route", "no_target", "cool_down", "daily_limit", "incident_open"}
