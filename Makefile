@@ -1,6 +1,6 @@
 # The doors of the project. `make` alone explains them.
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo up down test check bench clean
+.PHONY: help setup lock demo up down test check bench bench-matrix clean
 SHELL := /bin/bash
 BIN := .venv/bin
 export PYTHONUTF8 := 1
@@ -8,7 +8,7 @@ export PYTHONUTF8 := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Explain the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Make .venv hold exactly the lock (ENGINE=gpu for a GPU host, PYTHON=… for another interpreter)
 	@ENGINE="$(ENGINE)" PYTHON="$(PYTHON)" scripts/setup.sh
@@ -33,6 +33,10 @@ check: setup ## Check format, lint, types and the arrow of imports
 
 bench: setup ## Measure what the README promises; results go to bench/results
 	@$(BIN)/python -m bench.run_all $(ARGS)
+
+bench-matrix: setup ## Record and score the silent-fault matrix on real vLLM (ARGS=--short for a trial, --medium for a night; it goes on where it stopped)
+	@$(BIN)/python -m bench.matrix record $(ARGS)
+	@$(BIN)/python -m bench.matrix score $(ARGS)
 
 lock: setup ## Compile requirements.txt anew from requirements.in
 	@scripts/lock.sh
