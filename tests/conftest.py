@@ -1,6 +1,7 @@
 """Fixtures that several packages of tests share; no logic."""
 
 from tests.gpu import pytest_runtest_setup
+from tests.heap import pytest_collection_finish
 from tests.in_process import quality_here
 from tests.mlflow_server import mlflow_uri
 from tests.serving.vllm_metrics_page import metrics_page
@@ -10,6 +11,7 @@ __all__ = [
     "metrics_page",
     "mlflow_uri",
     "model_folder",
+    "pytest_collection_finish",
     "pytest_runtest_setup",
     "quality_here",
     "vllm_server",
