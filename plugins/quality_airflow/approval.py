@@ -31,7 +31,7 @@ class Approval(ApprovalOperator):
         kwargs.setdefault("inlets", [HEALTH, ROLLBACK])
         # A no, and no answer, fail at once. But Airflow 3.3.2 can take the end of the question for a lost
         # task when the answer comes within a turn of its scheduler; then it is asked again.
-        kwargs.setdefault("retries", 2)
+        kwargs.setdefault("retries", 5)
         kwargs.setdefault("retry_delay", timedelta(seconds=10))
         super().__init__(
             subject="{{ params.service }}: " + question,

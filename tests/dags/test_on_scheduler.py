@@ -19,6 +19,7 @@ pytestmark = pytest.mark.stack
 
 PATIENCE_S = 600.0
 """For a machine that is ten times slower; here each wait takes seconds."""
+READING_S = 3.0
 CONFIG = """
 services:
   chat: {endpoint: 'http://127.0.0.1:9', model: m, weights: w}
@@ -59,10 +60,14 @@ def first_failure(airflow: AirflowClient, run: str) -> str:
     return f"{failed}\n" + "\n".join(airflow.task_log("rollback", run, task) for task in failed[:1])
 
 
-def answer_when_asked(airflow: AirflowClient, run: str, tasks: tuple[TaskState, ...]) -> None:
-    """Say yes as the page *Required actions* does."""
+def answer_when_asked(
+    airflow: AirflowClient, run: str, seen: dict[int, float], tasks: tuple[TaskState, ...]
+) -> None:
+    """Say yes as the page *Required actions* does, after the time that a person takes to read."""
     for task in tasks:
-        if task.state == "awaiting_input":
+        if task.state != "awaiting_input":
+            continue
+        if time.monotonic() - seen.setdefault(task.try_number, time.monotonic()) >= READING_S:
             path = f"/dags/rollback/dagRuns/{run}/taskInstances/{task.task_id}/-1/hitlDetails"
             body = {"chosen_options": ["Approve"], "params_input": {}}
             airflow._send("PATCH", path, json=body)
@@ -88,7 +93,7 @@ def test_a_person_is_asked_and_without_an_answer_nothing_happens(
     assert shown["subject"] == "chat: start the rollback?"
     assert "| 50 % | old 50 %, new 50 % |" in shown["body"]
     # A busy scheduler may lose a quick answer and ask again (see approval.py): so does a person.
-    approve = partial(answer_when_asked, airflow, asked)
+    approve = partial(answer_when_asked, airflow, asked, {})
     state = airflow.wait("rollback", asked, PATIENCE_S, progress=approve)
     assert state == "success", first_failure(airflow, asked)
     assert airflow.result("rollback", asked, "approve_first")["approved_by"] == "admin"
