@@ -165,7 +165,11 @@ def _choice_of(event: str) -> int:
 def test_the_bytes_of_an_answer_are_the_same(pair: Pair, name: str, stream: bool) -> None:
     path, body = REQUESTS[name]
     body = {**body, "stream": True} if stream else body
-    plain, guarded = ask(pair.plain, path, body), ask(pair.guarded, path, body)
+    for _ in range(5):
+        plain, guarded = ask(pair.plain, path, body), ask(pair.guarded, path, body)
+        # vLLM joins the tokens of two steps in one event when its web server lags behind.
+        if not stream or plain.content.count(b"data: ") == guarded.content.count(b"data: "):
+            break
     assert guarded.status_code == plain.status_code
     assert comparable(guarded.content) == comparable(plain.content)
     assert guarded.headers["x-request-id"] == "the-same"
