@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from quality_lib.drift.limits import DriftLimits
 from quality_lib.errors import BadInput
 from quality_lib.exchanges.field_map import compile_fields
 from quality_lib.exchanges.layout import check_layout
@@ -93,6 +94,28 @@ class GoldenSettings(_Strict):
     repeats: int = Field(default=3, ge=2, le=50)
     """Healthy runs that make a baseline."""
     request_timeout_s: float = Field(default=120.0, gt=0)
+
+
+class DriftSettings(_Strict):
+    """How *changed* is decided by a calibration; ``docs/drift.md``. Without one bands decide."""
+
+    enabled: bool = True
+    """False: bands decide, even beside a calibration."""
+    cases: Literal["sentinel", "all"] = "sentinel"
+    """Which stored answers are calibrated: those of a small chosen set, or all."""
+    sentinel_cases: int = Field(default=16, ge=1, le=1000)
+    sentinel_tokens: int = Field(default=1000, ge=16)
+    """Scored tokens of one round of the sentinel set."""
+    loads: tuple[int, ...] = (1, 4, 16)
+    """Probes at once under which health is calibrated; the hourly check asks one at a time."""
+    limits: DriftLimits = DriftLimits()
+
+    @field_validator("loads")
+    @classmethod
+    def _hold_the_hourly_load(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if 1 not in value or not all(1 <= load <= 256 for load in value):
+            raise ValueError("must hold 1, the load of the hourly check, and lie between 1 and 256")
+        return value
 
 
 class EngineSettings(_Strict):
@@ -413,6 +436,7 @@ class ServiceSettings(_Strict):
     engine: EngineSettings = EngineSettings()
     golden: GoldenSettings = GoldenSettings()
     thresholds: Thresholds = Thresholds()
+    drift: DriftSettings = DriftSettings()
     gates: GateSettings = GateSettings()
     logs: LogSettings = LogSettings()
     scoring: ScoringSettings = ScoringSettings()

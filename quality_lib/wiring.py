@@ -114,6 +114,13 @@ def server_facts(service: ServiceSettings) -> ServerFacts:
     return observe_server(service.endpoint, service.model, secret(service.api_key_env))
 
 
+def server_start(service: ServiceSettings) -> str | None:
+    """Return a name of the running server's start; None where it does not tell."""
+    from quality_lib.adapters.server_start import server_start as ask
+
+    return ask(service.endpoint, secret(service.api_key_env))
+
+
 def engine_findings(
     settings: Settings, service_name: str, endpoints: Sequence[str] | None = None
 ) -> tuple[EngineFinding, ...]:

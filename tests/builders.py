@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from quality_lib.drift.severity import Severity
 from quality_lib.golden.answer import Channel
 from quality_lib.golden.comparison import BearsOn, CaseComparison, Comparison, Finding, Statistic
+from quality_lib.golden.drift_record import DriftReason, DriftRecord, DriftStep
 from quality_lib.golden.result import SCHEMA, GoldenResult, TrendPoint
 from quality_lib.golden.verdict import GoldenVerdict, Reason
 from quality_lib.records import Outcome, Summary, Tri, Verdict
@@ -185,6 +187,32 @@ def golden_result(**changes: Any) -> GoldenResult:
         ),
         "environment": {"vllm": "0.32.0", "torch": "2.13.0", "device": {"kind": "cpu", "cores": 2}},
         "tokens": {"generated": 18421, "scored": 36110},
+        **changes,
+    })
+
+
+def drift_record(**changes: Any) -> DriftRecord:
+    """Return the decision of a calibrated check in which nothing moved."""
+    return DriftRecord(**{
+        "key": "c0ffee00c0ffee00",
+        "changed": Tri.NO,
+        "pages": False,
+        "severity": Severity.SAME,
+        "layer": "none",
+        "reasons": (DriftReason("no_evidence", "this check's evidence is 0.4"),),
+        "suspected": None,
+        "e_value": 0.4,
+        "level": 0.7,
+        "alarm_level": 175200.0,
+        "is_watched": False,
+        "false_alarms_per_year": 0.1,
+        "endpoints": 1,
+        "calibrated_checks": 240,
+        "calibrated_starts": 4,
+        "is_deterministic": False,
+        "steps": (DriftStep(RUN_ID, 1, "warm", Tri.NO, "none", 0.4),),
+        "state": "{}",
+        "state_from": "check run-1",
         **changes,
     })
 

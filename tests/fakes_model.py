@@ -46,7 +46,9 @@ class FakeModel:
             )
         )
 
-    async def score(self, case: GoldenCase, probe: Probe, reference: Answer) -> Answer:
+    async def score(
+        self, case: GoldenCase, probe: Probe, reference: Answer, cache_salt: str = ""
+    ) -> Answer:
         self.asked.append(probe.key)
         return self.change(
             Answer(

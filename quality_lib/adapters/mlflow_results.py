@@ -7,18 +7,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from quality_lib.adapters.mlflow_result_files import fetch_result
 from quality_lib.adapters.mlflow_runs import RUN_ID_TAG, MlflowRuns, NewRun, PublishedRun
+from quality_lib.errors import BadInput, NoData
 from quality_lib.golden.comparison import Statistic
+from quality_lib.golden.drift_record import DriftRecord
 from quality_lib.golden.result import GoldenResult, TrendPoint
 from quality_lib.records import Summary, Tri
 
 KIND = "golden-check"
+DRIFT_TAG = "quality.drift_key"
+NO_DRIFT = "none"
+_LOOK_BACK = 24
+"""Checks without a decision, as with a calibration switched off, that a state may lie behind."""
 
 
 class MlflowResults:
     """Writes and reads golden results; publishing the same run twice writes it once."""
 
     def __init__(self, uri: str) -> None:
+        self._uri = uri
         self._runs = MlflowRuns(uri, KIND)
 
     def publish(self, result: GoldenResult, files: Mapping[str, Path]) -> PublishedRun:
@@ -44,6 +52,30 @@ class MlflowResults:
         points = [point for run in runs if (point := _point(run)) is not None]
         return tuple(sorted(points, key=lambda point: point.started_at))
 
+    def last_drift(self, service: str, key: str) -> tuple[DriftRecord | None, str]:
+        """Return the decision of the latest published check, and in words where it comes from.
+
+        Only when it stands on the calibration of ``key``: a decision on another one in between ends
+        what was known before it.
+
+        Raises:
+            OutsideFailure: MLflow does not answer.
+        """
+        for run in self._runs.latest(_experiment_name(service), _LOOK_BACK):
+            held, run_id = run.data.tags.get(DRIFT_TAG, NO_DRIFT), run.data.tags.get(RUN_ID_TAG)
+            if held == NO_DRIFT or run_id is None:
+                continue
+            if held != key:
+                return None, f"none: check {run_id} stood on another calibration"
+            try:
+                found = fetch_result(self._uri, service, run_id).drift
+            except (BadInput, NoData) as error:
+                return None, f"lost: {error}"
+            if found is not None and found.key == key:
+                return found, f"check {run_id}"
+            return None, f"lost: check {run_id} holds another decision than its tags say"
+        return None, "none: this is the first published check of this calibration"
+
 
 def _experiment_name(service: str) -> str:
     return f"quality/{service}/golden"
@@ -63,6 +95,8 @@ def metrics(result: GoldenResult) -> dict[str, float]:
         "tokens_scored": result.tokens.get("scored"),
         "healthy": float(result.verdict.summary is Summary.HEALTHY),
         "changed": float(result.verdict.changed is Tri.YES),
+        "drift_e_value": result.drift.e_value if result.drift else None,
+        "drift_level": result.drift.level if result.drift else None,
     }
     for finding in comparison.findings:
         name = f"{finding.statistic}.{finding.channel}" if finding.channel else finding.statistic
@@ -82,6 +116,7 @@ def _tags(result: GoldenResult) -> dict[str, str]:
         "quality.was_redeployed": str(result.was_redeployed).lower(),
         "quality.started_at": result.started_at,
         "quality.golden_digest": result.comparison.golden_digest,
+        DRIFT_TAG: result.drift.key if result.drift else NO_DRIFT,
         "mlflow.note.content": "\n\n".join([
             f"**{result.verdict.headline}**",
             *(reason.sentence for reason in result.verdict.reasons),

@@ -12,6 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from quality_lib.adapters.report_drift import drift_section
 from quality_lib.adapters.report_page import moment, page_environment
 from quality_lib.adapters.report_rows import (
     CHANNEL_WORDS,
@@ -89,6 +90,7 @@ def render_report(
             started=moment(result.started_at),
             next_steps=tuple(next_steps(result)),
             figures=_figures(result, raw, floors),
+            drift=drift_section(result.drift) if result.drift else None,
             rows=rows,
             trend=trend,
             trend_svg=(Markup(trend.wide), Markup(trend.narrow)) if trend else (),  # noqa: S704

@@ -22,6 +22,11 @@ def meaning(result: GoldenResult) -> str:
             return "The answers are broken: users should not be served by this."
         case Summary.DEGRADED:
             return "The answers are worse than those of the healthy runs."
+        case Summary.HEALTHY if result.verdict.needs_calibration:
+            return (
+                "The answers are as good as those of the healthy runs, and another engine or host "
+                "gives them: what was calibrated no longer fits."
+            )
         case Summary.HEALTHY if changed is Tri.YES:
             return (
                 "The answers are as good as those of the healthy runs, "
@@ -50,6 +55,13 @@ def next_steps(result: GoldenResult) -> Iterator[tuple[str, str | None]]:
         return
     if verdict.is_good:
         yield "Nothing to do.", None
+        return
+    if verdict.needs_calibration:
+        yield (
+            "If the new engine or host was meant, make a new baseline, calibrate, and register a new "
+            "snapshot. Nobody is called for it.",
+            f"quality golden baseline --service {service}",
+        )
         return
     if not result.is_snapshot_deployment:
         yield (

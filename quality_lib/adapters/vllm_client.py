@@ -79,14 +79,20 @@ class VllmClient:
             body["response_format"] = dict(case.response_format)
         return await self._ask(probe, "/v1/chat/completions", body, _decoded)
 
-    async def score(self, case: GoldenCase, probe: Probe, reference: Answer) -> Answer:
-        """Teacher-force the reference answer (``prompt_logprobs``) and return its tokens' scores."""
-        common = {
+    async def score(
+        self, case: GoldenCase, probe: Probe, reference: Answer, cache_salt: str = ""
+    ) -> Answer:
+        """Teacher-force the reference answer (``prompt_logprobs``) and return its tokens' scores.
+
+        Without a salt the prefix cache is the one that all unsalted requests share.
+        """
+        common: dict[str, Any] = {
             "model": self.model,
             "temperature": 0.0,
             "max_tokens": 1,
             "prompt_logprobs": 0,
             "return_token_ids": True,
+            **({"cache_salt": cache_salt} if cache_salt else {}),
         }
         start = len(reference.prompt_token_ids)
         if probe.channel is Channel.RAW_SCORED:

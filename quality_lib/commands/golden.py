@@ -13,7 +13,7 @@ from quality_lib.adapters.baseline_file import read_baseline
 from quality_lib.adapters.bounds_file import read_bounds
 from quality_lib.adapters.case_files import load_cases
 from quality_lib.adapters.run_folder import read_run
-from quality_lib.commands import golden_set
+from quality_lib.commands import golden_drift, golden_set
 from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
 from quality_lib.commands.stage_progress import stage_progress
 from quality_lib.errors import EXIT_BAD_QUALITY, EXIT_GOOD, EXIT_INCONCLUSIVE
@@ -27,6 +27,7 @@ from quality_lib.settings import Settings, config_path, load
 
 app = typer.Typer(no_args_is_help=True, help="The golden set: run it, compare it, judge a service.")
 golden_set.register(app)
+golden_drift.register(app)
 
 Config = Annotated[
     Path | None,
@@ -218,7 +219,11 @@ def check(
 ) -> None:
     """Do the hourly check: start-up facts, golden run, comparison, verdict and report.
 
-    Exit codes: 0 healthy and unchanged, 1 degraded, failed or changed, 4 inconclusive.
+    With a calibration in the snapshot (quality golden calibrate), a change is decided by evidence over
+    hours with a stated rate of false alarms; without one by bands.
+
+    Exit codes: 0 healthy and unchanged, 1 degraded, failed or changed, 4 inconclusive, or nothing but
+    another engine or host.
     """
     with stage_progress("probes") as progress:
         result = jobs.check_service(
@@ -228,6 +233,8 @@ def check(
         emit_json(summary_of(result, out))
     else:
         print_verdict(result.comparison, result.verdict)
+        if result.drift is not None:
+            golden_drift.print_drift(result.drift)
         stdout.print(f"report: {out / jobs.REPORT}")
     raise typer.Exit(exit_code(result.verdict))
 
@@ -250,7 +257,9 @@ def exit_code(verdict: GoldenVerdict) -> int:
     """Return the documented exit code of a verdict."""
     if verdict.is_good:
         return EXIT_GOOD
-    if verdict.changed is Tri.YES or verdict.degraded is Tri.YES:
+    if (
+        verdict.changed is Tri.YES and not verdict.needs_calibration
+    ) or verdict.degraded is Tri.YES:
         return EXIT_BAD_QUALITY
     return EXIT_INCONCLUSIVE
 
@@ -270,6 +279,8 @@ def summary_of(result: GoldenResult, out: Path) -> dict[str, Any]:
         "reasons": [{"code": r.code, "sentence": r.sentence} for r in verdict.reasons],
         "worst_cases": list(verdict.worst_cases),
         "suspected": verdict.suspected,
+        "basis": verdict.basis,
+        "drift": golden_drift.drift_record(result.drift),
         "report": out / jobs.REPORT,
         "mean_similarity": result.comparison.mean_similarity,
         "duration_s": result.duration_s,
@@ -283,6 +294,7 @@ def print_verdict(comparison: Comparison, verdict: GoldenVerdict) -> None:
         stdout.print(f"  · {escape(reason.sentence)}", highlight=False)
     if verdict.suspected:
         stdout.print(f"  suspected: {verdict.suspected}", highlight=False)
+    stdout.print(f"  {escape(verdict.basis)}", highlight=False)
     table = Table("statistic", "channel", "value", "healthy", "limit", "cases", "outcome")
     for finding in comparison.findings:
         colour = OUTCOME_COLOURS[finding.outcome]

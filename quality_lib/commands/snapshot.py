@@ -16,6 +16,7 @@ from quality_lib.commands.byte_progress import byte_progress, tell
 from quality_lib.commands.output import AsJson, emit_json, plain, stderr, stdout
 from quality_lib.errors import EXIT_BAD_QUALITY, EXIT_GOOD, EXIT_INCONCLUSIVE, EXIT_OUTSIDE
 from quality_lib.jobs import snapshots as jobs
+from quality_lib.jobs.drift_check import calibration_name
 from quality_lib.records import Outcome
 from quality_lib.settings import Settings, config_path, load
 from quality_lib.snapshots.ports import ALIASES, Health, SnapshotEntry, check_alias
@@ -34,7 +35,6 @@ By = Annotated[str | None, typer.Option("--by", help="Who does it; default: the 
 Reason = Annotated[str, typer.Option("--reason", help="Why; goes into the audit trail.")]
 
 SHORT_ID = 12
-ID_COLUMN = Column("snapshot", no_wrap=True, min_width=SHORT_ID)
 
 OUTCOME_COLOURS = {
     Outcome.PASSED: "green",
@@ -49,7 +49,10 @@ def create(
     service: Service,
     config: Config = None,
     baseline: Annotated[
-        Path | None, typer.Option(help="Folder with baseline.json; all of it is kept.")
+        Path | None,
+        typer.Option(
+            help="Folder with baseline.json, its calibration.json too; all of it is kept."
+        ),
     ] = None,
     is_live: Annotated[
         bool, typer.Option("--live/--no-live", help="Ask the running server for its facts.")
@@ -150,10 +153,21 @@ def show(snapshot: Ref, service: Service, config: Config = None, as_json: AsJson
     """Show a snapshot with its manifest."""
     settings, _ = _settings(config)
     stored = wiring.snapshot_store(settings).get(service, snapshot)
+    has_calibration = calibration_name(stored) is not None
     if as_json:
-        emit_json({**_entry(stored.entry), "manifest": plain(stored.manifest)})
+        emit_json({
+            **_entry(stored.entry),
+            "has_calibration": has_calibration,
+            "manifest": plain(stored.manifest),
+        })
         return
     _print_entries([stored.entry])
+    stdout.print(
+        "calibration: yes, a change is decided with a stated false-alarm rate"
+        if has_calibration
+        else "calibration: none, bands decide; make one with 'quality golden calibrate'",
+        highlight=False,
+    )
     table = Table("part", "recorded", show_header=False)
     for part, value in plain(stored.manifest).items():
         for name, detail in value.items() if isinstance(value, dict) else [("", value)]:
@@ -222,7 +236,7 @@ def history(service: Service, config: Config = None, as_json: AsJson = False) ->
             "history": [{**plain(entry), "at": entry.at.isoformat()} for entry in trail],
         })
         return
-    table = Table(Column("at", min_width=19), "by", "did", ID_COLUMN, "detail", "result")
+    table = Table(Column("at", min_width=19), "by", "did", _id_column(), "detail", "result")
     for entry in trail:
         detail = ", ".join(f"{k}: {v}" for k, v in entry.detail.items() if v)
         at = f"{entry.at:%Y-%m-%d %H:%M:%S}"
@@ -265,6 +279,11 @@ def _pin(
         _print_entries([entry])
 
 
+def _id_column() -> Column:
+    """Return the column of ids; rich keeps the cells in it, so each table needs its own."""
+    return Column("snapshot", no_wrap=True, min_width=SHORT_ID)
+
+
 def _settings(config: Path | None) -> tuple[Settings, Path]:
     """Return the configuration and its file."""
     path = config_path(config)
@@ -286,7 +305,14 @@ def _exit_code(result: jobs.Verification) -> int:
 def _print_entries(entries: list[SnapshotEntry]) -> None:
     # An id that is cut off is of no use: the other columns fold first.
     table = Table(
-        "#", ID_COLUMN, "health", "aliases", Column("made", min_width=16), "by", "vLLM", "weights"
+        "#",
+        _id_column(),
+        "health",
+        "aliases",
+        Column("made", min_width=16),
+        "by",
+        "vLLM",
+        "weights",
     )
     for entry in entries:
         table.add_row(

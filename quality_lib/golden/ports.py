@@ -15,8 +15,13 @@ class ModelClient(Protocol):
     async def decode(self, case: GoldenCase, probe: Probe, cache_salt: str) -> Answer:
         """Let the model answer the case."""
 
-    async def score(self, case: GoldenCase, probe: Probe, reference: Answer) -> Answer:
-        """Return the log-probabilities of the reference answer's tokens, through the probe's channel."""
+    async def score(
+        self, case: GoldenCase, probe: Probe, reference: Answer, cache_salt: str = ""
+    ) -> Answer:
+        """Return the log-probabilities of the reference answer's tokens, through the probe's channel.
+
+        A salt of its own meets a cold prefix cache; without one it is the cache that all share.
+        """
 
     async def contract(self) -> Mapping[str, Any]:
         """Collect exact facts of the interface.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quality_lib.golden.comparison import Comparison
+from quality_lib.golden.drift_record import DriftRecord
 from quality_lib.golden.verdict import GoldenVerdict
 from quality_lib.records import Summary, Tri
 from quality_lib.records import Verdict as CheckVerdict
@@ -43,6 +44,8 @@ class GoldenResult:
     """Of the server: versions, processor, GPU."""
     tokens: Mapping[str, int]
     """``generated`` and ``scored``: what the check cost."""
+    drift: DriftRecord | None = None
+    """The decision on *changed* by a calibration; None where there is none."""
 
 
 @dataclass(frozen=True)

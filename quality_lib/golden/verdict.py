@@ -17,6 +17,7 @@ from quality_lib.records import Outcome, Summary, Tri
 from quality_lib.records import Verdict as CheckVerdict
 
 WORST = 10
+UNCALIBRATED = "uncalibrated: bands, no stated false-alarm rate"
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,10 @@ class GoldenVerdict:
     """Ids, the worst first; only cases that show something."""
     suspected: str | None
     """Where the fault probably sits, read off the channels that moved."""
+    basis: str = UNCALIBRATED
+    """What the answer to *changed?* stands on."""
+    needs_calibration: bool = False
+    """Whether another engine or host is all that changed: calibrate anew, and call nobody."""
 
     @property
     def is_good(self) -> bool:
@@ -64,6 +69,8 @@ class GoldenVerdict:
         if self.summary is Summary.INCONCLUSIVE:
             also = ", but changed against the snapshot" if self.changed is Tri.YES else ""
             return f"INCONCLUSIVE: there is not enough data to judge the quality{also}"
+        if self.needs_calibration:
+            return f"{self.summary.value.upper()}, on another engine or host: calibrate anew"
         changed = {
             Tri.YES: "changed against the snapshot",
             Tri.NO: "unchanged",
@@ -91,7 +98,7 @@ def judge(
             if v.outcome is Outcome.FAILED
         ),
         *(
-            Reason(_code(f), f.sentence, BearsOn.CHANGED)
+            Reason(code_of(f), f.sentence, BearsOn.CHANGED)
             for f in comparison.findings
             if f.bears_on is BearsOn.CHANGED and f.outcome is Outcome.FAILED
         ),
@@ -116,7 +123,7 @@ def judge(
             *worse,
             *moved,
             *blind,
-            *(Reason(f"unjudged_{_code(f)}", f.sentence, None) for f in unjudged),
+            *(Reason(f"unjudged_{code_of(f)}", f.sentence, None) for f in unjudged),
         ),
         worst_cases=tuple(c.case_id for c in comparison.cases if _shows_something(c.badness))[
             :WORST
@@ -130,7 +137,8 @@ def _shows_something(badness: tuple[float, ...]) -> bool:
     return bool(missing or critical or dissimilarity > 0.05 or loss > 0 or delta > 0)
 
 
-def _code(finding: Finding) -> str:
+def code_of(finding: Finding) -> str:
+    """Name a finding by statistic and channel."""
     return f"{finding.statistic}_{finding.channel}" if finding.channel else str(finding.statistic)
 
 
@@ -193,7 +201,7 @@ def _hard_failures(comparison: Comparison, floors: Floors) -> list[Reason]:
 
 def _degradations(comparison: Comparison, floors: Floors) -> list[Reason]:
     reasons = [
-        Reason(_code(f), f.sentence, BearsOn.DEGRADED)
+        Reason(code_of(f), f.sentence, BearsOn.DEGRADED)
         for f in comparison.findings
         if f.bears_on is BearsOn.DEGRADED and f.outcome is Outcome.FAILED
     ]

@@ -30,6 +30,8 @@ from quality_lib.golden.answer import DECODE_CHANNELS, SCORED_CHANNELS, Answer, 
 from quality_lib.golden.baseline import Baseline, build_baseline
 from quality_lib.golden.case import GoldenSet
 from quality_lib.golden.comparison import Comparison, compare
+from quality_lib.golden.drift_record import DriftRecord
+from quality_lib.golden.drift_verdict import judge_with_drift
 from quality_lib.golden.execute import execute
 from quality_lib.golden.parse import golden_digest
 from quality_lib.golden.plan import first_attempts
@@ -37,7 +39,9 @@ from quality_lib.golden.ports import Progress
 from quality_lib.golden.result import SCHEMA, GoldenResult, TrendPoint
 from quality_lib.golden.verdict import GoldenVerdict, judge
 from quality_lib.jobs.deployment import Deployment, observe_deployment
+from quality_lib.jobs.drift_check import DriftCheck, KnownHealth, decide_drift, fetch_health
 from quality_lib.jobs.learned_bounds import learn_bounds
+from quality_lib.records import Outcome
 from quality_lib.records import Verdict as CheckVerdict
 from quality_lib.settings import ServiceSettings, Settings
 from quality_lib.snapshots.manifest import was_redeployed
@@ -296,7 +300,7 @@ def check_service(
         return done
     service = settings.service(service_name)
     note("fetching the snapshot's baseline")
-    stored, baseline = _fetch_baseline(settings, service_name, snapshot, out)
+    stored, baseline, health = _fetch_baseline(settings, service_name, snapshot, out, note)
     note("looking at the server")
     deployment = observe_deployment(service, note)
     startup = check_startup(stored.manifest, deployment.facts)
@@ -326,7 +330,25 @@ def check_service(
     _refuse_redeployment(service, deployment, note)
     note("comparing with the baseline")
     comparison, verdict = compare_run(settings, service, run, baseline, startup)
-    result = _result(run, stored, deployment, comparison, verdict, startup)
+    drift = None
+    if health is not None:
+        note("deciding whether it has changed")
+        drift = decide_drift(
+            DriftCheck(
+                service,
+                cases,
+                baseline,
+                health,
+                run,
+                deployment,
+                comparison,
+                _frozen(stored, deployment, startup),
+                clock,
+            ),
+            note,
+        )
+        verdict = judge_with_drift(comparison, wiring.floors(service.thresholds), startup, drift)
+    result = _result(run, stored, deployment, comparison, verdict, startup, drift)
     write_result(out, result)
     note("writing the report")
     write_report(settings, out, result, note)
@@ -334,8 +356,8 @@ def check_service(
 
 
 def _fetch_baseline(
-    settings: Settings, name: str, snapshot: str, out: Path
-) -> tuple[StoredSnapshot, Baseline]:
+    settings: Settings, name: str, snapshot: str, out: Path, note: Note
+) -> tuple[StoredSnapshot, Baseline, KnownHealth | None]:
     store = wiring.snapshot_store(settings)
     if not store.list(name):
         raise NoData(
@@ -353,7 +375,8 @@ def _fetch_baseline(
     path = store.fetch_file(
         stored, baseline_name(stored.manifest.golden.baseline_uri), out / BASELINE
     )
-    return stored, read_baseline(path)
+    baseline = read_baseline(path)
+    return stored, baseline, fetch_health(settings, name, store, stored, out, note)
 
 
 def baseline_name(uri: str) -> str:
@@ -368,9 +391,9 @@ def _result(
     comparison: Comparison,
     verdict: GoldenVerdict,
     startup: tuple[CheckVerdict, ...],
+    drift: DriftRecord | None,
 ) -> GoldenResult:
     answers = run.answers.values()
-    is_same = deployment.key == stored.entry.deployment_key
     return GoldenResult(
         schema=SCHEMA,
         service=run.service,
@@ -381,11 +404,8 @@ def _result(
         duration_s=run.duration_s,
         snapshot_id=stored.snapshot_id,
         deployment_key=deployment.key,
-        is_snapshot_deployment=is_same,
-        was_redeployed=not is_same
-        and was_redeployed(
-            stored.manifest, deployment.weights_uri, deployment.args_sha256, deployment.image
-        ),
+        is_snapshot_deployment=deployment.key == stored.entry.deployment_key,
+        was_redeployed=_was_redeployed(stored, deployment),
         verdict=verdict,
         comparison=comparison,
         startup=startup,
@@ -396,7 +416,30 @@ def _result(
             ),
             "scored": sum(len(a.token_ids) for a in answers if a.probe.channel in SCORED_CHANNELS),
         },
+        drift=drift,
     )
+
+
+def _was_redeployed(stored: StoredSnapshot, deployment: Deployment) -> bool:
+    return deployment.key != stored.entry.deployment_key and was_redeployed(
+        stored.manifest, deployment.weights_uri, deployment.args_sha256, deployment.image
+    )
+
+
+def _frozen(
+    stored: StoredSnapshot, deployment: Deployment, startup: tuple[CheckVerdict, ...]
+) -> str | None:
+    """Return why no evidence may be gathered: what serves was meant to be something else.
+
+    A snapshot without recorded arguments looks redeployed to every server; only what is seen to
+    differ counts.
+    """
+    is_other = deployment.weights_uri != stored.manifest.weights.uri or any(
+        v.outcome is Outcome.FAILED and v.reason != "startup_vllm_version" for v in startup
+    )
+    if is_other and _was_redeployed(stored, deployment):
+        return "another deployment than the snapshot's serves, and no evidence is gathered of it"
+    return None
 
 
 def _refuse_redeployment(service: ServiceSettings, before: Deployment, note: Note) -> None:

@@ -13,12 +13,14 @@ import pytest
 
 from quality_lib.adapters.report_html import render_report
 from quality_lib.golden.comparison import Statistic
+from quality_lib.golden.drift_record import DriftReason, DriftStep
 from quality_lib.golden.result import GoldenResult
 from quality_lib.records import Outcome, Summary, Tri
 from tests.builders import (
     RUN_ID,
     case_comparison,
     comparison,
+    drift_record,
     finding,
     golden_result,
     golden_verdict,
@@ -117,6 +119,47 @@ def test_a_bad_verdict_names_reasons_place_and_next_command() -> None:
     assert "mean similarity 0.212 is below 0.8 similarity_below_failed_floor" in text
     assert "Where it probably sits the sampler" in text
     assert "quality snapshot verify serving --service 'chat two'" in text
+
+
+def test_without_a_calibration_the_report_says_so() -> None:
+    text = page_of(golden_result()).text
+    assert "Uncalibrated: bands, no stated false-alarm rate" in text
+
+
+def test_the_decision_shows_layer_evidence_budget_and_place() -> None:
+    recheck = DriftStep("again", 16, "cold", Tri.YES, "L2", 58.0)
+    drift = drift_record(
+        changed=Tri.YES,
+        layer="L2",
+        e_value=58.25,
+        level=200_000.0,
+        suspected="the forward pass",
+        steps=(*drift_record().steps, recheck),
+        reasons=(DriftReason("evidence", HOSTILE),),
+        state_from=HOSTILE,
+        is_watched=True,
+        endpoints=10,
+    )
+    page = page_of(golden_result(drift=drift))
+    assert "script" not in page.tags
+    for words in (
+        "L2, evidence over hours",
+        "58.25",
+        "2e+05, alarm from 1.752e+05",
+        "at most 0.1 a year and endpoint, shared by 10 endpoints",
+        "240 healthy checks over 4 server starts",
+        "the forward pass",
+        "16 at once, cache cold: changed yes, e-value 58",
+        "Watch line crossed",
+    ):
+        assert words in page.text
+
+
+def test_another_engine_is_told_as_advice() -> None:
+    verdict = golden_verdict(changed=Tri.YES, needs_calibration=True)
+    text = page_of(golden_result(verdict=verdict)).text
+    assert "another engine or host" in text
+    assert "quality golden baseline --service chat" in text
 
 
 def test_worst_case_shows_both_texts_with_the_difference_marked() -> None:

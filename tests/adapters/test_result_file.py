@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from pathlib import Path
@@ -11,15 +10,26 @@ import pytest
 
 from quality_lib.adapters.result_file import RESULT, read_result, write_result
 from quality_lib.errors import BadInput, OutsideFailure
-from tests.builders import case_comparison, comparison, golden_result
+from tests.builders import case_comparison, comparison, drift_record, golden_result
 
 
 def test_a_result_reads_back_as_it_was(tmp_path: Path) -> None:
     worst = case_comparison(logprob_delta=math.inf, missing="HTTP 500")
-    result = dataclasses.replace(golden_result(), comparison=comparison(cases=(worst,)))
+    drift = drift_record(level=math.inf, e_value=None, bands=("exact_greedy",))
+    result = golden_result(comparison=comparison(cases=(worst,)), drift=drift)
     path = write_result(tmp_path, result)
     assert read_result(tmp_path) == result
     json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+
+
+def test_a_result_of_a_release_without_decisions_reads_back(tmp_path: Path) -> None:
+    path = write_result(tmp_path, golden_result())
+    data = json.loads(path.read_text(encoding="utf-8"))
+    del data["result"]["drift"], data["result"]["verdict"]["basis"]
+    del data["result"]["verdict"]["needs_calibration"]
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert read_result(tmp_path) == golden_result()
+    assert "uncalibrated" in read_result(tmp_path).verdict.basis
 
 
 @pytest.mark.parametrize(

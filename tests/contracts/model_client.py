@@ -60,6 +60,14 @@ class ModelClientContract:
         first, second = (self.score(Channel.RAW_SCORED, reference) for _ in range(2))
         assert first.logprobs == second.logprobs
 
+    def test_scoring_with_a_cold_cache_gives_the_same_tokens(self) -> None:
+        reference = self.decode()
+        probe = Probe(CASE.id, Channel.RAW_SCORED, 1)
+        cold = self.with_client(lambda client: client.score(CASE, probe, reference, "salt"))
+        assert cold.is_judgeable
+        assert cold.token_ids == reference.token_ids
+        assert len(cold.logprobs) == len(reference.token_ids)
+
     def test_scoring_through_the_chat_template_meets_the_same_prompt(self) -> None:
         reference = self.decode()
         answer = self.score(Channel.CHAT_SCORED, reference)
