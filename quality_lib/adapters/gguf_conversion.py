@@ -5,12 +5,16 @@ A program of its own, because the conversion needs torch and much memory and is 
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
 
 def convert(gguf: Path, out: Path) -> None:
     """Write weights, tokenizer, chat template and configs; the same file gives the same bytes."""
+    # A GGUF file has hundreds of thousands of small fields, each read as arrays of its own, and the
+    # collector goes through all of torch's objects again and again meanwhile: minutes, for nothing.
+    gc.disable()
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, logging
 
