@@ -25,7 +25,7 @@ from quality_lib.wiring import snapshot_store
 ALERT_TIMEOUT_S = 30.0
 DAG_TIMEOUT_S = 1800.0
 
-FULL, USUAL, SHORT = 1, 2, 4
+FULL, USUAL, SHORT = 1, 2, 8
 """The story asks the core cases and every such other case."""
 
 CLIENTS = {FULL: 16, USUAL: 8, SHORT: 4}
