@@ -21,7 +21,10 @@ from quality_lib.jobs.demo_story import Story
 def demo(
     short: Annotated[
         bool,
-        typer.Option("--short", help="Ask an eighth of the golden set instead of half, with fewer users: for CI."),
+        typer.Option(
+            "--short",
+            help="Ask an eighth of the golden set instead of half, with fewer users: for CI.",
+        ),
     ] = False,
     full: Annotated[
         bool,
