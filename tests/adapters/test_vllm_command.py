@@ -13,6 +13,7 @@ from quality_lib.adapters import vllm_command as command_module
 from quality_lib.adapters.engine import EngineSpec
 from quality_lib.adapters.vllm_command import (
     EXTENSION_OPTION,
+    HUGE_PAGES,
     is_cpu_build,
     server_env,
     takes_extension,
@@ -53,10 +54,11 @@ def test_an_instance_leaves_half_of_the_processors_to_the_one_beside_it(
     env = server_env({}, {})
     assert env["OMP_NUM_THREADS"] == threads
     assert env["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
+    assert env.items() >= HUGE_PAGES.items()
 
 
 def test_what_the_operator_has_set_goes_before_our_defaults() -> None:
-    theirs = {"OMP_NUM_THREADS": "7", "VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
+    theirs = {"OMP_NUM_THREADS": "7", "VLLM_ENABLE_V1_MULTIPROCESSING": "1", "GLIBC_TUNABLES": ""}
     env = server_env(theirs, {"VLLM_CPU_KVCACHE_SPACE": "4"})
     assert theirs.items() <= env.items()
     assert env["VLLM_CPU_KVCACHE_SPACE"] == "4"
