@@ -108,16 +108,31 @@ def _with_metrics(sample: EngineSample, client: httpx.Client) -> EngineSample:
         values = _values(answer.text)
     except ValueError as error:
         return replace(sample, metrics_problem=f"/metrics cannot be read: {error}")
-    started = values.get(_START)
     usage = values.get(_USAGE)
     return replace(
         sample,
-        process=f"{started[0]:.2f}" if started and len(started) == 1 else "",
+        process=_process(values),
         counters={own: sum(values[name]) for name, own in _COUNTERS.items() if name in values},
         running=sum(values[_RUNNING]) if _RUNNING in values else None,
         waiting=sum(values[_WAITING]) if _WAITING in values else None,
         kv_usage=max(usage) if usage else None,
     )
+
+
+def process_of(metrics: str) -> str:
+    """Return a name of the server's process from its ``/metrics``: when it began.
+
+    Empty where that does not tell, and where several processes tell: then no one name is right.
+
+    Raises:
+        ValueError: the text is no page of metrics.
+    """
+    return _process(_values(metrics))
+
+
+def _process(values: Mapping[str, list[float]]) -> str:
+    started = values.get(_START)
+    return f"{started[0]:.2f}" if started and len(started) == 1 else ""
 
 
 def _values(text: str) -> Mapping[str, list[float]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from quality_lib.adapters.run_folder import write_json
+from quality_lib.adapters.run_folder import cut_last_line, write_json
 from quality_lib.drift.reading import Block, CheckReading, ProbeReading
 from quality_lib.errors import BadInput, DigestMismatch, OutsideFailure
 
@@ -81,8 +81,7 @@ def read_readings(path: Path) -> list[CheckReading]:
                 fix="remove that line and run the same command with --resume",
             ) from error
     if tail:
-        with path.open("r+b") as file:
-            file.truncate(path.stat().st_size - len(tail))
+        cut_last_line(path)
     return found
 
 

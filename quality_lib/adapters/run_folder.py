@@ -200,11 +200,12 @@ def _read_journal(path: Path) -> dict[str, Answer]:
             raise BadInput(f"cannot be read: {error}", file=path, line=number) from error
         answers[answer.probe.key] = answer
     if tail:
-        _cut(path)  # a kill in the middle of the last line
+        cut_last_line(path)  # a kill in the middle of it
     return answers
 
 
-def _cut(path: Path) -> None:
+def cut_last_line(path: Path) -> None:
+    """Take away what follows the last line break of a journal."""
     data = path.read_bytes()
     end = data.rfind(b"\n") + 1
     with path.open("r+b") as file:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
+from quality_lib.adapters.engine_signals import TIMEOUT_S, process_of
 from quality_lib.errors import BadInput, OutsideFailure
-
-_START = "process_start_time_seconds"
-TIMEOUT_S = 15.0
 
 
 def server_start(
@@ -36,12 +33,6 @@ def server_start(
     if answer.status_code != httpx.codes.OK:
         return None
     try:
-        found = [
-            sample.value
-            for family in text_string_to_metric_families(answer.text)
-            for sample in family.samples
-            if sample.name == _START
-        ]
+        return process_of(answer.text) or None
     except ValueError:
         return None
-    return f"{found[0]:.2f}" if len(found) == 1 else None

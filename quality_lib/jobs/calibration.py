@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from quality_lib.golden.reading import reading_of, reference_of, scored_keys
 from quality_lib.golden.sentinel import FaultZ, Sentinel, choose_sentinel
 from quality_lib.golden.sentinel_round import ask_round
 from quality_lib.jobs.deployment import Deployment, observe_deployment
+from quality_lib.jobs.golden import utc_now
 from quality_lib.settings import ServiceSettings, Settings
 
 LOST_ROUNDS = 3
@@ -67,11 +68,6 @@ class _Rounds:
     start: str
     is_start_told: bool
     clock: Clock
-
-
-def utc_now() -> datetime:
-    """Return the time in UTC."""
-    return datetime.now(UTC)  # noqa: TID251 - the shell's clock, an argument everywhere else
 
 
 def sentinel_of(

@@ -153,7 +153,7 @@ def _is_quiet(parts: Parts, journal: Journal, older_than: timedelta | None) -> b
     silence = older_than
     if silence is None:
         silence = patience(journal, longest_wait(parts.service.rollback))
-    return parts.clock() - (journal.updated_at or journal.opened_at) >= silence
+    return parts.clock() - journal.touched_at >= silence
 
 
 def _not_ended(journal: Journal, state: str, error: QualityError) -> StepResult:
@@ -184,7 +184,7 @@ def _reconcile(run: Run, older_than: timedelta | None) -> list[StepResult]:
         return []
     if has_moved(journal):
         return _finish(run)
-    age = run.parts.clock() - (journal.updated_at or journal.opened_at)
+    age = run.parts.clock() - journal.touched_at
     reason = f"nobody has worked on it for {age.total_seconds() / 60:.0f} minutes"
     return [_perform(run, Step(StepName.ABORT), "reconcile", reason)]
 

@@ -150,6 +150,11 @@ class Journal:
     schema: int = SCHEMA
 
     @property
+    def touched_at(self) -> datetime:
+        """When somebody last worked on it."""
+        return self.updated_at or self.opened_at
+
+    @property
     def is_closed(self) -> bool:
         """Whether nothing more happens in it."""
         return self.state in {"done", "aborted", "failed"}

@@ -63,7 +63,7 @@ def left_behind(journal: Journal, now: datetime, longest_wait: timedelta) -> Lef
 
     One that was planned and not begun is none: deciding again starts it.
     """
-    quiet = now - (journal.updated_at or journal.opened_at)
+    quiet = now - journal.touched_at
     if journal.is_closed:
         return LeftBehind(journal.incident_id, journal.service, "told", quiet)
     following = next_step(journal)
