@@ -28,6 +28,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from quality_lib.adapters.ports import free_port
 from quality_lib.serving.guard_setup import read_setup
 from quality_lib.settings import load
 
@@ -371,12 +372,6 @@ class Instance:
             self.server.shutdown()
             self.server.server_close()
             self.thread.join()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def nginx_binary() -> str:

@@ -16,10 +16,10 @@ import pytest
 from quality_lib.adapters.mlflow_server import MlflowServer, slug
 from quality_lib.adapters.mlflow_snapshot_files import stage, upload
 from quality_lib.adapters.mlflow_snapshots import MlflowSnapshots
+from quality_lib.adapters.ports import free_port
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.snapshots.audit import Action, AuditEntry, Result
 from quality_lib.snapshots.ports import StoredSnapshot
-from tests.mlflow_server import free_port
 from tests.snapshots.builders import manifest, with_baseline
 
 

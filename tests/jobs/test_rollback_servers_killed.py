@@ -94,9 +94,11 @@ class Stores:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Stores]:
     folder = tmp_path_factory.mktemp("stores")
-    s3 = S3Process(folder)
+    s3 = S3Process(folder=folder)
     at = {"MLFLOW_S3_ENDPOINT_URL": s3.url, "MLFLOW_BOTO_CLIENT_ADDRESSING_STYLE": "path"}
-    stores = Stores(MlflowProcess(folder, f"s3://{BUCKET}/mlflow", KEYS | at), s3)
+    stores = Stores(
+        MlflowProcess(folder=folder, artifacts=f"s3://{BUCKET}/mlflow", env=KEYS | at), s3
+    )
     try:
         yield stores
     finally:
@@ -126,8 +128,8 @@ class Scene:
     ) -> None:
         self.folder, self.name, self.stores = folder, name, stores
         self.engine, self.running, self._quality = engine, running, quality
-        self.snapshots = MlflowSnapshots(stores.mlflow.uri)
-        self.incidents = MlflowIncidents(stores.mlflow.uri)
+        self.snapshots = MlflowSnapshots(stores.mlflow.url)
+        self.incidents = MlflowIncidents(stores.mlflow.url)
         self.good = self._registered("good", b"good weights", Health.HEALTHY)
         self.bad = self._registered("bad", b"bad weights", Health.HEALTHY)
         self.snapshots.set_alias(name, SERVING, self.bad.snapshot_id, "deployed", "ada")
@@ -150,7 +152,7 @@ class Scene:
         }  # fmt: skip
         data = {
             "services": {name: service},
-            "stores": {"mlflow": stores.mlflow.uri, "work_dir": str(folder / "runs")},
+            "stores": {"mlflow": stores.mlflow.url, "work_dir": str(folder / "runs")},
         }
         self.config.write_text(yaml.safe_dump(data), encoding="utf-8")
 
