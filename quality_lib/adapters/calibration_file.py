@@ -5,29 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 from quality_lib.adapters.run_folder import write_whole
 from quality_lib.drift.calibration import Calibration
-from quality_lib.drift.calibration_json import SCHEMA, calibration_from_json, calibration_to_json
+from quality_lib.drift.calibration_json import (
+    FIX,
+    FieldAtFault,
+    calibration_of,
+    calibration_to_json,
+)
 from quality_lib.errors import BadInput, OutsideFailure
 
 CALIBRATION = "calibration.json"
 _FIX = "calibrate again with 'quality golden calibrate'"
-_LEAST: dict[str, Any] = {
-    "schema": SCHEMA,
-    "reference_id": "",
-    "platform": "",
-    "checks": 0,
-    "blocks": [],
-    "is_deterministic": False,
-    "healthy": [],
-    "statistics": {},
-    "recheck_correlation": None,
-    "bursts": [],
-    "risk": 0.5,
-}
-"""A calibration that says nothing and can be read."""
 
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
@@ -47,8 +37,7 @@ def read_calibration(path: Path) -> tuple[Calibration, str]:
     """
     try:
         content = path.read_bytes()
-        text = content.decode()
-        data = json.loads(text)
+        data = json.loads(content.decode())
     except OSError as error:
         raise BadInput(f"cannot be read: {error}", file=path, fix=_FIX) from error
     except ValueError as error:
@@ -56,28 +45,12 @@ def read_calibration(path: Path) -> tuple[Calibration, str]:
     if not isinstance(data, dict):
         raise BadInput("is no JSON object", file=path, fix=_FIX)
     try:
-        calibration = calibration_from_json(text, str(path))
-    except BadInput as problem:
+        calibration = calibration_of(data)
+    except FieldAtFault as fault:
         raise BadInput(
-            problem.problem, file=path, field=_field_at_fault(data), fix=problem.fix
+            f"is no calibration: {fault.why!r}", file=path, field=fault.field, fix=FIX
         ) from None
     if not calibration.healthy or not calibration.blocks or not calibration.statistics:
         empty = next(n for n in ("healthy", "blocks", "statistics") if not getattr(calibration, n))
         raise BadInput("is empty", file=path, field=empty, fix=_FIX)
     return calibration, hashlib.sha256(content).hexdigest()[:16]
-
-
-def _field_at_fault(data: dict[str, Any]) -> str | None:
-    """Return the first field that a calibration lacks or that alone makes one unreadable."""
-    for name in _LEAST:
-        if name not in data:
-            return name
-        # The numbers of statistics point into the blocks, which come before them.
-        probe = {**_LEAST, name: data[name]}
-        if name == "statistics":
-            probe["blocks"] = data["blocks"]
-        try:
-            calibration_from_json(json.dumps(probe))
-        except BadInput:
-            return name
-    return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from quality_lib.drift.block_effect import BlockEffect
 from quality_lib.drift.calibration import Calibration, StatisticHealth
@@ -15,6 +16,8 @@ from quality_lib.drift.reading import Block
 from quality_lib.errors import BadInput
 
 SCHEMA = 1
+FIX = "calibrate again with healthy checks"
+_T = TypeVar("_T")
 
 
 def calibration_to_json(calibration: Calibration) -> str:
@@ -44,39 +47,69 @@ def calibration_from_json(text: str, file: str | None = None) -> Calibration:
         BadInput: the text is something else; names the file where it is known.
     """
     try:
-        return _read(json.loads(text, parse_constant=_no_constant))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadInput(
-            f"is no calibration: {error!r}",
-            file=file,
-            fix="calibrate again with healthy checks",
-        ) from error
+        return calibration_of(json.loads(text, parse_constant=_no_constant))
+    except ValueError as error:
+        why = error.why if isinstance(error, FieldAtFault) else error
+        raise BadInput(f"is no calibration: {why!r}", file=file, fix=FIX) from error
+
+
+class FieldAtFault(ValueError):
+    """A field of a calibration that is missing or cannot be read."""
+
+    def __init__(self, field: str, why: Exception) -> None:
+        super().__init__(f"{field}: {why!r}")
+        self.field = field
+        self.why = why
+
+
+def calibration_of(data: Any) -> Calibration:
+    """Read a calibration from what its JSON holds.
+
+    Raises:
+        FieldAtFault: naming the first field that cannot be read.
+    """
+
+    def part(name: str, read: Callable[[Any], _T]) -> _T:
+        try:
+            return read(data[name])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FieldAtFault(name, error) from error
+
+    part("schema", _refuse_other_schema)
+    blocks = part("blocks", lambda rows: tuple(map(_block, rows)))
+    return Calibration(
+        reference_id=part("reference_id", str),
+        platform=part("platform", str),
+        checks=part("checks", int),
+        blocks=blocks,
+        is_deterministic=part("is_deterministic", bool),
+        healthy=part(
+            "healthy",
+            lambda rows: {(str(r["case_id"]), str(r["channel"])): _healthy(r) for r in rows},
+        ),
+        statistics=part(
+            "statistics",
+            lambda rows: {Statistic(k): _statistic(row, len(blocks)) for k, row in rows.items()},
+        ),
+        recheck_correlation=part(
+            "recheck_correlation", lambda value: None if value is None else _finite(value)
+        ),
+        bursts=part("bursts", lambda values: tuple(sorted(map(_finite, values)))),
+        risk=part("risk", _share),
+    )
 
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of a calibration")
 
 
-def _read(data: Any) -> Calibration:
-    if data["schema"] != SCHEMA:
-        raise ValueError(f"schema {data['schema']!r}, this release reads {SCHEMA}")
-    blocks = tuple(Block(str(b["start"]), int(b["load"]), str(b["cache"])) for b in data["blocks"])
-    correlation = data["recheck_correlation"]
-    return Calibration(
-        reference_id=str(data["reference_id"]),
-        platform=str(data["platform"]),
-        checks=int(data["checks"]),
-        blocks=blocks,
-        is_deterministic=bool(data["is_deterministic"]),
-        healthy={(str(r["case_id"]), str(r["channel"])): _healthy(r) for r in data["healthy"]},
-        statistics={
-            Statistic(name): _statistic(row, len(blocks))
-            for name, row in data["statistics"].items()
-        },
-        recheck_correlation=None if correlation is None else _finite(correlation),
-        bursts=tuple(sorted(_finite(x) for x in data["bursts"])),
-        risk=_share(data["risk"]),
-    )
+def _refuse_other_schema(schema: Any) -> None:
+    if schema != SCHEMA:
+        raise ValueError(f"schema {schema!r}, this release reads {SCHEMA}")
+
+
+def _block(row: Any) -> Block:
+    return Block(str(row["start"]), int(row["load"]), str(row["cache"]))
 
 
 def _healthy(row: Any) -> Healthy:
