@@ -7,7 +7,7 @@ export PYTHONUTF8 := 1
 # The stack starts many short programs; compiling this checkout anew in each costs seconds.
 unexport PYTHONDONTWRITEBYTECODE
 # Large pages: on a virtual machine whose memory is slow, everything in Python takes half the time
-# (design/017-two-instances-on-two-cores.md). The same words as in adapters/vllm_command.py.
+# (design/017-two-instances-on-two-cores.md). The same words as in adapters/vllm/command.py.
 export PYTHONMALLOC ?= malloc
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.top_pad=67108864
 

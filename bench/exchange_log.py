@@ -32,8 +32,8 @@ from typing import Any
 import httpx
 from prometheus_client import CollectorRegistry
 
-from quality_lib.adapters.ports import LOOPBACK, free_port
-from quality_lib.adapters.s3_contents import CREDENTIALS
+from quality_lib.adapters.machine.ports import LOOPBACK, free_port
+from quality_lib.adapters.stack.s3_contents import CREDENTIALS
 from quality_lib.exchanges.log_name import LogName
 from quality_lib.exchanges.masking import mask_text
 from quality_lib.serving.log_files import LogFolder

@@ -23,8 +23,8 @@ from typing import Any
 from bench.gates_under_test import gates_by_level
 from bench.measures import auroc, machine, share
 from quality_lib import settings
-from quality_lib.adapters.model_source import DEFAULT_SOURCE
-from quality_lib.adapters.reference_model import ReferenceModel
+from quality_lib.adapters.model.reference_model import ReferenceModel
+from quality_lib.adapters.model.source import DEFAULT_SOURCE
 from quality_lib.exchanges.parse import parse_exchange
 from quality_lib.gates.answer_view import shared_view
 from quality_lib.gates.bounds import LearnedBounds

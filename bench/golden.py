@@ -20,15 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from quality_lib import settings
-from quality_lib.adapters import model_source
-from quality_lib.adapters.case_files import load_cases, write_cases
-from quality_lib.adapters.engine import EngineSpec, running
-from quality_lib.adapters.local_config import ENGINE_ARGS
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, running
+from quality_lib.adapters.files.cases import load_cases, write_cases
+from quality_lib.adapters.model import source as model_source
+from quality_lib.adapters.stack.local_config import ENGINE_ARGS
 from quality_lib.golden.comparison import Statistic
-from quality_lib.jobs import golden as jobs
 from quality_lib.jobs.demo import SHORT
 from quality_lib.jobs.demo_stage import thinned
+from quality_lib.jobs.golden_baseline import make_baseline
+from quality_lib.jobs.golden_run import Reference, compare_run, run_golden
 from quality_lib.settings import GoldenSettings, ServiceSettings, Settings
 
 LIMIT_S = 180.0
@@ -64,17 +65,17 @@ def main() -> None:
     for start in range(1, args.starts + 1):
         spec = EngineSpec(model, "chat", args=ENGINE_ARGS, port=PORT)
         with running(LocalEngine(work / "engine"), spec, timeout_s=600.0):
-            baseline = jobs.make_baseline(config, "chat", work / "baseline", note=_say)
-            reference = jobs.Reference(baseline.run_ids[0], baseline.references())
+            baseline = make_baseline(config, "chat", work / "baseline", note=_say)
+            reference = Reference(baseline.run_ids[0], baseline.references())
             for number in range(1, args.checks + 1):
-                run = jobs.run_golden(
+                run = run_golden(
                     "chat",
                     service,
                     load_cases(cases),
                     work / f"start-{start}-check-{number}",
                     reference=reference,
                 )
-                comparison, verdict = jobs.compare_run(config, service, run, baseline)
+                comparison, verdict = compare_run(config, service, run, baseline)
                 rows.append({
                     "start": start,
                     "duration_s": run.duration_s,

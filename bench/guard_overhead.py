@@ -27,9 +27,9 @@ from scipy.stats import binom
 
 from bench.measures import machine
 from quality_lib import settings
-from quality_lib.adapters import model_source
-from quality_lib.adapters.engine import EngineSpec, running
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, running
+from quality_lib.adapters.model import source as model_source
 
 SERVICE = "chat"
 SERVER_ARGS = ("--max-model-len", "2048", "--enforce-eager")

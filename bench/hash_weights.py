@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from quality_lib.adapters.weights_files import hash_folder
+from quality_lib.adapters.model.weights_files import hash_folder
 
 
 def main() -> None:

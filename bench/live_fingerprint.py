@@ -21,10 +21,10 @@ import httpx
 
 from bench.measures import machine
 from quality_lib import settings
-from quality_lib.adapters import model_source
-from quality_lib.adapters.engine import EngineSpec, running
-from quality_lib.adapters.live_weights import LiveFingerprint, take_fingerprint
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, running
+from quality_lib.adapters.model import source as model_source
+from quality_lib.adapters.vllm.live_weights import LiveFingerprint, take_fingerprint
 
 LIMIT_S = 0.5
 START_TIMEOUT_S = 600.0

@@ -158,7 +158,7 @@ if $runner; then
   step "compare two sentences inside vllm-quality-runner:check"
   container=$(buildah from --pull-never localhost/vllm-quality-runner:check)
   buildah run "$container" -- python -c "
-from quality_lib.adapters.embeddings import SentenceSimilarity
+from quality_lib.adapters.model.embeddings import SentenceSimilarity
 (same, other) = SentenceSimilarity()([('A cat sleeps.', 'A cat is asleep.'), ('A cat sleeps.', 'Tax law changed.')])
 print(f'similarity: {same:.2f} the same, {other:.2f} another')
 assert same > 0.8 > 0.4 > other

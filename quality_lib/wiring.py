@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from quality_lib.adapters.embeddings import SentenceSimilarity
-from quality_lib.adapters.vllm_client import VllmClient
+from quality_lib.adapters.model.embeddings import SentenceSimilarity
+from quality_lib.adapters.vllm.client import VllmClient
 from quality_lib.errors import BadInput, QualityError
 from quality_lib.golden.comparison import Limits
 from quality_lib.golden.ports import Similarity
@@ -19,11 +19,11 @@ from quality_lib.snapshots.eligibility import HealthRecord
 from quality_lib.snapshots.startup_check import ServerFacts
 
 if TYPE_CHECKING:
-    from quality_lib.adapters.engine import Engine
-    from quality_lib.adapters.engine_signals import SignalSource
-    from quality_lib.adapters.live_weights import LiveFingerprint
-    from quality_lib.adapters.mlflow_results import MlflowResults
-    from quality_lib.adapters.mlflow_scores import MlflowScores
+    from quality_lib.adapters.engine.port import Engine
+    from quality_lib.adapters.engine.signals import SignalSource
+    from quality_lib.adapters.mlflow.results import MlflowResults
+    from quality_lib.adapters.mlflow.scores import MlflowScores
+    from quality_lib.adapters.vllm.live_weights import LiveFingerprint
     from quality_lib.rollout.engine_finding import EngineFinding
     from quality_lib.rollout.ports import IncidentStore, Route
     from quality_lib.snapshots.manifest import EnvironmentRecord
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
 
 def snapshot_store(settings: Settings) -> SnapshotStore:
     """Return where snapshots are kept."""
-    from quality_lib.adapters.mlflow_snapshots import MlflowSnapshots
+    from quality_lib.adapters.mlflow.snapshots import MlflowSnapshots
 
     return MlflowSnapshots(settings.stores.mlflow)
 
 
 def result_store(settings: Settings) -> MlflowResults:
     """Return where golden results are kept."""
-    from quality_lib.adapters.mlflow_results import MlflowResults
+    from quality_lib.adapters.mlflow.results import MlflowResults
 
     return MlflowResults(settings.stores.mlflow)
 
 
 def score_store(settings: Settings) -> MlflowScores:
     """Return where scores of production logs are kept."""
-    from quality_lib.adapters.mlflow_scores import MlflowScores
+    from quality_lib.adapters.mlflow.scores import MlflowScores
 
     return MlflowScores(settings.stores.mlflow)
 
 
 def incident_store(settings: Settings) -> IncidentStore:
     """Return where incidents are kept."""
-    from quality_lib.adapters.mlflow_incidents import MlflowIncidents
+    from quality_lib.adapters.mlflow.incidents import MlflowIncidents
 
     return MlflowIncidents(settings.stores.mlflow)
 
@@ -70,14 +70,14 @@ def route(service_name: str, settings: Settings) -> Route:
             f"nothing splits the traffic of '{service_name}'",
             fix=f"set services.{service_name}.route.kind; docs/route.md tells how",
         )
-    from quality_lib.adapters.nginx_setup import nginx_parts
+    from quality_lib.adapters.nginx.setup import nginx_parts
 
     return nginx_parts(service_name, service.endpoint, service.route).route
 
 
 def model_client(service: ServiceSettings, headers: Mapping[str, str] | None = None) -> VllmClient:
     """Return a client of the service's endpoint; ``headers`` go with every request."""
-    from quality_lib.adapters.header_transport import HeaderTransport
+    from quality_lib.adapters.vllm.header_transport import HeaderTransport
 
     return VllmClient(
         service.endpoint,
@@ -90,14 +90,14 @@ def model_client(service: ServiceSettings, headers: Mapping[str, str] | None = N
 
 def engine(service: ServiceSettings) -> Engine:
     """Return what starts and stops the service's instances on this machine."""
-    from quality_lib.adapters.local_engine import LocalEngine
+    from quality_lib.adapters.engine.local import LocalEngine
 
     return LocalEngine(home() / "engine", api_key=secret(service.api_key_env))
 
 
 def is_alive(address: str) -> bool:
     """Return whether a server at ``host:port`` answers that it is well."""
-    from quality_lib.adapters.server_health import is_healthy
+    from quality_lib.adapters.vllm.server_health import is_healthy
 
     return is_healthy(address)
 
@@ -109,14 +109,14 @@ def similarity(settings: Settings) -> Similarity:
 
 def server_facts(service: ServiceSettings) -> ServerFacts:
     """Ask the running server for the facts of the start-up check (G6.1)."""
-    from quality_lib.adapters.server_facts import observe_server
+    from quality_lib.adapters.vllm.server_facts import observe_server
 
     return observe_server(service.endpoint, service.model, secret(service.api_key_env))
 
 
 def server_start(service: ServiceSettings) -> str | None:
     """Return a name of the running server's start; None where it does not tell."""
-    from quality_lib.adapters.server_start import server_start as ask
+    from quality_lib.adapters.vllm.server_start import server_start as ask
 
     return ask(service.endpoint, secret(service.api_key_env))
 
@@ -129,7 +129,7 @@ def engine_findings(
     What was seen is kept below ``stores.work_dir`` for the next look. ``endpoints``: the instances to
     look at; default: those that get traffic by the route, else the service's endpoint.
     """
-    from quality_lib.adapters.engine_watch import watch
+    from quality_lib.adapters.engine.watch import watch
 
     service = settings.service(service_name)
     places = endpoints or _serving_endpoints(settings, service_name)
@@ -140,7 +140,7 @@ def engine_findings(
 
 def live_fingerprint(service: ServiceSettings, endpoint: str | None = None) -> LiveFingerprint:
     """Have a server read its weights in memory."""
-    from quality_lib.adapters.live_weights import take_fingerprint
+    from quality_lib.adapters.vllm.live_weights import take_fingerprint
 
     return take_fingerprint(endpoint or service.endpoint, secret(service.api_key_env))
 
@@ -158,8 +158,8 @@ def _serving_endpoints(settings: Settings, service_name: str) -> tuple[str, ...]
 
 
 def _signal_source(service: ServiceSettings, endpoint: str) -> SignalSource:
-    from quality_lib.adapters.engine_signals import SignalSource
-    from quality_lib.adapters.local_engine import LocalEngine
+    from quality_lib.adapters.engine.local import LocalEngine
+    from quality_lib.adapters.engine.signals import SignalSource
 
     signals = service.signals
     started = LocalEngine(home() / "engine").instances()
@@ -178,7 +178,7 @@ def _signal_source(service: ServiceSettings, endpoint: str) -> SignalSource:
 
 def server_environment(service: ServiceSettings) -> EnvironmentRecord:
     """Ask the running server for the machine and the libraries under it."""
-    from quality_lib.adapters.server_facts import observe_environment
+    from quality_lib.adapters.vllm.server_facts import observe_environment
 
     return observe_environment(service.endpoint, secret(service.api_key_env))
 

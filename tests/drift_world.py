@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from quality_lib import wiring
-from quality_lib.adapters.baseline_file import write_baseline
-from quality_lib.adapters.case_files import load_cases, write_cases
+from quality_lib.adapters.files.baseline import write_baseline
+from quality_lib.adapters.files.cases import load_cases, write_cases
 from quality_lib.golden.answer import SCORED_CHANNELS, Answer, Fault
 from quality_lib.golden.baseline import Baseline, build_baseline
 from quality_lib.golden.case import GoldenCase
@@ -93,7 +93,7 @@ class DriftWorld:
         write_cases(folder / "cases.jsonl", make_cases())
         self.configure()
         patch.setenv("QUALITY_HOME", str(folder / "home"))
-        patch.setattr("quality_lib.adapters.run_folder.os.fsync", lambda number: None)
+        patch.setattr("quality_lib.adapters.files.run_folder.os.fsync", lambda number: None)
         for name, stand_in in {
             "snapshot_store": lambda settings: self.snapshots,
             "result_store": lambda settings: self.results,

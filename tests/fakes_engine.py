@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quality_lib.adapters.engine import EngineSpec, Instance, Stopped
+from quality_lib.adapters.engine.port import EngineSpec, Instance, Stopped
 from quality_lib.errors import BadInput, EngineFailed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from quality_lib.adapters.mlflow_runs import PublishedRun
+from quality_lib.adapters.mlflow.runs import PublishedRun
 from quality_lib.golden.drift_record import DriftRecord
 from quality_lib.golden.result import GoldenResult, TrendPoint
 

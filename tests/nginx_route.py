@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 
-from quality_lib.adapters import ports
-from quality_lib.adapters.nginx_process import NginxProcess
-from quality_lib.adapters.nginx_route import NginxRoute
-from quality_lib.adapters.nginx_setup import nginx_parts
+from quality_lib.adapters.machine import ports
+from quality_lib.adapters.nginx.process import NginxProcess
+from quality_lib.adapters.nginx.route import NginxRoute
+from quality_lib.adapters.nginx.setup import nginx_parts
 from quality_lib.settings import RouteSettings
 
 

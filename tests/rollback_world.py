@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from quality_lib.adapters.engine import EngineSpec, Instance
-from quality_lib.adapters.journal_file import IncidentFolder
+from quality_lib.adapters.engine.port import EngineSpec, Instance
+from quality_lib.adapters.files.journal import IncidentFolder
 from quality_lib.errors import EngineFailed, OutsideFailure
 from quality_lib.jobs import rollback
 from quality_lib.jobs.rollback_parts import Examination, Parts

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from quality_lib.adapters.ports import free_port
+from quality_lib.adapters.machine.ports import free_port
 
 
 @dataclass(kw_only=True)

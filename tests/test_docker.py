@@ -28,7 +28,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from quality_lib.adapters.ports import free_port
+from quality_lib.adapters.machine.ports import free_port
 from quality_lib.serving.guard_setup import read_setup
 from quality_lib.settings import load
 

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from quality_lib import settings
-from quality_lib.adapters import model_source
-from quality_lib.adapters.engine import EngineSpec, Instance, running
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance, running
+from quality_lib.adapters.model import source as model_source
 
 SERVED_NAME = "chat"
 SERVER_ARGS = (

@@ -27,9 +27,9 @@ from bench.exchanges import fresh_prompts, prompts
 from bench.exchanges.faults import FAULTS, Fault
 from bench.exchanges.prompts import Prompt
 from quality_lib import settings
-from quality_lib.adapters import model_source
-from quality_lib.adapters.engine import EngineSpec, running
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, running
+from quality_lib.adapters.model import source as model_source
 
 NAME = "chat"
 SERVER_ARGS = (

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from bench.faults.fault import Fault, Shim, Target, Undo
-from quality_lib.adapters.live_weights import take_fingerprint
+from quality_lib.adapters.vllm.live_weights import take_fingerprint
 from quality_lib.errors import OutsideFailure
 
 EXTENSION = ("--worker-extension-cls", "bench.faults.worker.FaultWorker")

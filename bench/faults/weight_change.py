@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from bench.faults.fault import Target, Undo, Where
 from bench.faults.weight_steps import Flip, Step, chosen, drawn_flips, flipped, harmed
-from quality_lib.adapters.bit_flip import flip_bit
-from quality_lib.adapters.safetensors_files import TensorPlace, tensors_of
+from quality_lib.adapters.model.bit_flip import flip_bit
+from quality_lib.adapters.model.safetensors_files import TensorPlace, tensors_of
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ from bench.matrix.scoring import result_of, score_tracks
 from bench.matrix.table import markdown, summary
 from bench.measures import machine
 from quality_lib import settings
-from quality_lib.adapters import model_source
-from quality_lib.adapters.cached_similarity import CachedSimilarity
-from quality_lib.adapters.case_files import load_cases
+from quality_lib.adapters.files.cases import load_cases
+from quality_lib.adapters.model import source as model_source
+from quality_lib.adapters.model.cached_similarity import CachedSimilarity
 from quality_lib.errors import BadInput, QualityError
 
 RESULT = Path(__file__).parents[1] / "results" / "matrix.json"

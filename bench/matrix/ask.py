@@ -15,7 +15,7 @@ from bench.faults.controls import Manner
 from bench.matrix.answers import ordered, problem_row, replayed, row_of
 from bench.matrix.probes import Ask, ProbeSet, Stored, replay
 from bench.matrix.recording import SAMPLED, Row
-from quality_lib.adapters.vllm_http import Refused, VllmHttp
+from quality_lib.adapters.vllm.http import Refused, VllmHttp
 
 STRANGER = "Tell me something that nobody has asked about yet, number {}."
 STRANGERS_TOKENS = 40

@@ -32,9 +32,9 @@ from bench.matrix.plan import Unit
 from bench.matrix.probes import ProbeSet, Stored
 from bench.matrix.progress import Progress
 from bench.matrix.recording import Check, Head, Track
-from quality_lib.adapters.engine import EngineSpec, Instance, running
-from quality_lib.adapters.local_engine import LocalEngine
-from quality_lib.adapters.vllm_http import VllmHttp
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance, running
+from quality_lib.adapters.vllm.http import VllmHttp
 from quality_lib.errors import OutsideFailure
 
 NAME = "chat"

@@ -9,8 +9,8 @@ import typer
 from rich.markup import escape
 from rich.table import Column, Table
 
-from quality_lib.adapters.bounds_file import read_bounds
-from quality_lib.adapters.exchange_files import STDIN, read_exchanges
+from quality_lib.adapters.files.bounds import read_bounds
+from quality_lib.adapters.logs.exchange_files import STDIN, read_exchanges
 from quality_lib.commands.check_lines import CheckLines
 from quality_lib.commands.output import AsJson, progress_bar, stderr, stdout
 from quality_lib.errors import EXIT_GOOD, BadInput, NoData
@@ -159,12 +159,12 @@ def _gates(
     _check_names(names or [], known)
     similarity = None
     if settings is not None and chosen.input.scope_examples:
-        from quality_lib.adapters.cached_similarity import CachedSimilarity
+        from quality_lib.adapters.model.cached_similarity import CachedSimilarity
 
         similarity = CachedSimilarity(settings.embedding_model)
     tokens = ServerTokenizer()
     if tokenizer is not None:
-        from quality_lib.adapters.folder_tokenizer import folder_tokenizer
+        from quality_lib.adapters.model.folder_tokenizer import folder_tokenizer
 
         tokens = folder_tokenizer(tokenizer)
     return check_gates(
@@ -193,7 +193,7 @@ def _reader(
     gates = service.gates if service else GateSettings()
     if COHERENCE in gates.disabled:
         return None
-    from quality_lib.adapters.reference_model import ReferenceModel
+    from quality_lib.adapters.model.reference_model import ReferenceModel
 
     bounds = read_bounds(gates.bounds) if gates.bounds else LearnedBounds()
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from quality_lib import settings
-from quality_lib.adapters.engine import EngineSpec, Instance, Stopped
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance, Stopped
 from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
 from quality_lib.errors import BadInput
 

@@ -9,10 +9,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from quality_lib.adapters.baseline_file import read_baseline
-from quality_lib.adapters.bounds_file import read_bounds
-from quality_lib.adapters.case_files import load_cases
-from quality_lib.adapters.run_folder import read_run
+from quality_lib.adapters.files.baseline import read_baseline
+from quality_lib.adapters.files.bounds import read_bounds
+from quality_lib.adapters.files.cases import load_cases
+from quality_lib.adapters.files.run_folder import read_run
 from quality_lib.commands import golden_drift, golden_set
 from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
 from quality_lib.commands.stage_progress import stage_progress
@@ -21,7 +21,10 @@ from quality_lib.gates.bounds_record import bounds_record
 from quality_lib.golden.comparison import Comparison
 from quality_lib.golden.result import GoldenResult
 from quality_lib.golden.verdict import GoldenVerdict
-from quality_lib.jobs import golden as jobs
+from quality_lib.jobs.golden import REPORT, check_service
+from quality_lib.jobs.golden import publish as publish_result
+from quality_lib.jobs.golden_baseline import make_baseline
+from quality_lib.jobs.golden_run import Reference, compare_run, run_golden
 from quality_lib.records import Outcome, Summary, Tri
 from quality_lib.settings import Settings, config_path, load
 
@@ -104,9 +107,9 @@ def run(
     if endpoint:
         chosen = chosen.model_copy(update={"endpoint": endpoint})
     known = read_baseline(baseline) if baseline else None
-    reference = jobs.Reference(known.run_ids[0], known.references()) if known else None
+    reference = Reference(known.run_ids[0], known.references()) if known else None
     with stage_progress("probes") as progress:
-        done = jobs.run_golden(
+        done = run_golden(
             service,
             chosen,
             load_cases(chosen.golden.cases),
@@ -145,7 +148,7 @@ def baseline(
     Only do this while the service is known to be good: later checks are held against it.
     """
     with stage_progress("probes") as progress:
-        made = jobs.make_baseline(
+        made = make_baseline(
             _settings(config), service, out, repeats=repeats, progress=progress, note=_note
         )
     if as_json:
@@ -197,7 +200,7 @@ def compare(
 ) -> None:
     """Hold a finished run against a baseline. Exit code 1 for bad quality or a change."""
     settings = _settings(config)
-    comparison, verdict = jobs.compare_run(
+    comparison, verdict = compare_run(
         settings, settings.service(service), read_run(run_dir), read_baseline(baseline_dir)
     )
     if as_json:
@@ -226,7 +229,7 @@ def check(
     another engine or host.
     """
     with stage_progress("probes") as progress:
-        result = jobs.check_service(
+        result = check_service(
             _settings(config), service, out, snapshot=snapshot, progress=progress, note=_note
         )
     if as_json:
@@ -235,7 +238,7 @@ def check(
         print_verdict(result.comparison, result.verdict)
         if result.drift is not None:
             golden_drift.print_drift(result.drift)
-        stdout.print(f"report: {out / jobs.REPORT}")
+        stdout.print(f"report: {out / REPORT}")
     raise typer.Exit(exit_code(result.verdict))
 
 
@@ -246,7 +249,7 @@ def publish(
     as_json: AsJson = False,
 ) -> None:
     """Store a finished check in MLflow; doing it again changes nothing."""
-    published = jobs.publish(_settings(config), run_dir)
+    published = publish_result(_settings(config), run_dir)
     if as_json:
         emit_json(published)
     else:
@@ -281,7 +284,7 @@ def summary_of(result: GoldenResult, out: Path) -> dict[str, Any]:
         "suspected": verdict.suspected,
         "basis": verdict.basis,
         "drift": golden_drift.drift_record(result.drift),
-        "report": out / jobs.REPORT,
+        "report": out / REPORT,
         "mean_similarity": result.comparison.mean_similarity,
         "duration_s": result.duration_s,
     }

@@ -9,8 +9,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from quality_lib.adapters.baseline_file import read_baseline
-from quality_lib.adapters.sentinel_file import read_faults, write_sentinel
+from quality_lib.adapters.files.baseline import read_baseline
+from quality_lib.adapters.files.sentinel import read_faults, write_sentinel
 from quality_lib.commands.output import AsJson, emit_json, plain, stderr, stdout
 from quality_lib.commands.stage_progress import stage_progress
 from quality_lib.errors import BadInput

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quality_lib.adapters import case_files
+from quality_lib.adapters.files import cases as case_files
 from quality_lib.commands.output import AsJson, emit_json, stderr
 from quality_lib.errors import EXIT_BAD_INPUT, BadInput
 from quality_lib.golden.case import GoldenCase

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from quality_lib.adapters.score_files import REPORT
+from quality_lib.adapters.logs.score_files import REPORT
 from quality_lib.commands.golden import COLOURS, OUTCOME_COLOURS, Config, Service
 from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
 from quality_lib.commands.stage_progress import stage_progress
@@ -20,7 +20,7 @@ from quality_lib.errors import EXIT_BAD_QUALITY, EXIT_GOOD, EXIT_INCONCLUSIVE, B
 from quality_lib.exchanges.watermark import Watermark, watermark_from
 from quality_lib.exchanges.window import Window
 from quality_lib.jobs import scoring as jobs
-from quality_lib.jobs.golden import utc_now
+from quality_lib.jobs.clock import utc_now
 from quality_lib.scoring.result import Depth, GroupRate, PartResult, ScoreResult, by_cause
 from quality_lib.scoring.tally import Kind
 from quality_lib.settings import ServiceSettings, Settings, config_path, load

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from quality_lib import settings
-from quality_lib.adapters import model_source
+from quality_lib.adapters.model import source as model_source
 from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
 
 app = typer.Typer(no_args_is_help=True, help="Get a model ready to be served.")

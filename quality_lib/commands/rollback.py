@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from quality_lib.adapters.journal_file import IncidentFolder
+from quality_lib.adapters.files.journal import IncidentFolder
 from quality_lib.commands.output import AsJson, emit_json, plain, stderr, stdout
 from quality_lib.commands.rollback_view import plan_record, print_plan, tell_result
 from quality_lib.commands.stage_progress import stage_progress

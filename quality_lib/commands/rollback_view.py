@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from rich.markup import escape
 
-from quality_lib.adapters.journal_file import IncidentFolder
+from quality_lib.adapters.files.journal import IncidentFolder
 from quality_lib.commands.output import emit_json, plain, stdout
 from quality_lib.errors import EXIT_BAD_QUALITY, EXIT_GOOD
 from quality_lib.jobs import rollback as jobs

@@ -11,8 +11,8 @@ import typer
 from rich.table import Table
 
 from quality_lib import wiring
-from quality_lib.adapters.nginx_route import HTTP_FILE, SERVER_FILE
-from quality_lib.adapters.nginx_setup import NginxParts, nginx_parts
+from quality_lib.adapters.nginx.route import HTTP_FILE, SERVER_FILE
+from quality_lib.adapters.nginx.setup import NginxParts, nginx_parts
 from quality_lib.commands.output import AsJson, emit_json, stdout
 from quality_lib.errors import BadInput, NoData
 from quality_lib.rollout.ports import FULL, NOBODY, Backend, Route, RouteTable, Served

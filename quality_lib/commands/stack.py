@@ -13,18 +13,19 @@ import typer
 from rich.table import Table
 
 from quality_lib import settings
-from quality_lib.adapters import model_source, ports
-from quality_lib.adapters.engine import EngineSpec, Instance
-from quality_lib.adapters.local_config import (
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance
+from quality_lib.adapters.machine import ports
+from quality_lib.adapters.model import source as model_source
+from quality_lib.adapters.nginx.local import LocalRoute
+from quality_lib.adapters.stack.local import LocalStack, PartStatus, StackAddresses
+from quality_lib.adapters.stack.local_config import (
     ALERT_CONNECTION,
     ENGINE_ARGS,
     guard_env,
     write_local_config,
 )
-from quality_lib.adapters.local_engine import LocalEngine
-from quality_lib.adapters.local_route import LocalRoute
-from quality_lib.adapters.local_stack import LocalStack, PartStatus, StackAddresses
-from quality_lib.adapters.stack_parts import url
+from quality_lib.adapters.stack.parts import url
 from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
 
 app = typer.Typer(

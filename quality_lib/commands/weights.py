@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from quality_lib import settings
-from quality_lib.adapters.live_weights import TIMEOUT_S, LiveFingerprint, take_fingerprint
-from quality_lib.adapters.weights_diff import TensorDiff, WeightsDiff, diff_folders
-from quality_lib.adapters.weights_files import hash_folder
+from quality_lib.adapters.model.weights_diff import TensorDiff, WeightsDiff, diff_folders
+from quality_lib.adapters.model.weights_files import hash_folder
+from quality_lib.adapters.vllm.live_weights import TIMEOUT_S, LiveFingerprint, take_fingerprint
 from quality_lib.commands.byte_progress import byte_progress, tell
 from quality_lib.commands.output import AsJson, emit_json, plain, stdout
 from quality_lib.errors import EXIT_BAD_QUALITY, EXIT_INCONCLUSIVE

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from quality_lib import wiring
-from quality_lib.adapters.evidence_pack import read_json_part
-from quality_lib.adapters.weights_diff import TensorDiff, WeightsDiff, diff_folders
-from quality_lib.adapters.weights_files import verify_folder
+from quality_lib.adapters.evidence.pack import read_json_part
+from quality_lib.adapters.model.weights_diff import TensorDiff, WeightsDiff, diff_folders
+from quality_lib.adapters.model.weights_files import verify_folder
 from quality_lib.errors import NoData, QualityError
 from quality_lib.records import Tri
 from quality_lib.rollout.journal import Journal, Retired

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from quality_lib import wiring
-from quality_lib.adapters.baseline_file import BASELINE, read_baseline
-from quality_lib.adapters.calibration_file import CALIBRATION, read_calibration, write_calibration
-from quality_lib.adapters.case_files import load_cases
-from quality_lib.adapters.readings_folder import ReadingsFolder
-from quality_lib.adapters.sentinel_file import read_sentinel
+from quality_lib.adapters.files.baseline import BASELINE, read_baseline
+from quality_lib.adapters.files.calibration import CALIBRATION, read_calibration, write_calibration
+from quality_lib.adapters.files.cases import load_cases
+from quality_lib.adapters.files.readings import ReadingsFolder
+from quality_lib.adapters.files.sentinel import read_sentinel
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.contract import breaches
 from quality_lib.drift.reading import Block, CheckReading, Key
@@ -31,15 +31,12 @@ from quality_lib.golden.ports import ModelClient, Progress
 from quality_lib.golden.reading import reading_of, reference_of, scored_keys
 from quality_lib.golden.sentinel import FaultZ, Sentinel, choose_sentinel
 from quality_lib.golden.sentinel_round import ask_round
+from quality_lib.jobs.clock import Clock, Note, utc_now
 from quality_lib.jobs.deployment import Deployment, observe_deployment
-from quality_lib.jobs.golden import utc_now
 from quality_lib.settings import ServiceSettings, Settings
 
 LOST_ROUNDS = 3
 """So many rounds in a row with lost requests end the work; it can be resumed."""
-
-Clock = Callable[[], datetime]
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from quality_lib.adapters.exchange_files import BadLine
+from quality_lib.adapters.logs.exchange_files import BadLine
 from quality_lib.errors import EXIT_BAD_INPUT, EXIT_BAD_QUALITY, EXIT_GOOD, EXIT_INCONCLUSIVE
 from quality_lib.exchanges.exchange import Exchange
 from quality_lib.gates.bounds import LearnedBounds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 from quality_lib import wiring
 from quality_lib.errors import QualityError
 from quality_lib.golden.result import TrendPoint
+from quality_lib.jobs.clock import Clock, Note, utc_now
 from quality_lib.jobs.deployment import observe_deployment
-from quality_lib.jobs.golden import utc_now
 from quality_lib.jobs.rollback_left import find_left_behind
 from quality_lib.rollout.decision import Action, Decision, decide
 from quality_lib.rollout.engine_finding import EngineFinding
@@ -31,9 +31,6 @@ GOLDEN_READ = 48
 GOLDEN_SHOWN = 12
 SCORES_READ = 12
 INCIDENTS_READ = 1000
-
-Clock = Callable[[], datetime]
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from quality_lib.adapters.embeddings import SentenceSimilarity
-from quality_lib.adapters.reference_model import ReferenceModel
-from quality_lib.adapters.replay_client import ReplayClient, replay_all
+from quality_lib.adapters.model.embeddings import SentenceSimilarity
+from quality_lib.adapters.model.reference_model import ReferenceModel
+from quality_lib.adapters.vllm.replay_client import ReplayClient, replay_all
 from quality_lib.exchanges.exchange import Exchange
 from quality_lib.exchanges.masking import mask_text
 from quality_lib.exchanges.sampling import Sampled
@@ -22,7 +22,7 @@ from quality_lib.gates.gate import Gate, GateVerdict, judge
 from quality_lib.gates.reading import Readings
 from quality_lib.gates.recent_answers import LEAST_RECENT, Embed, recent_meaning
 from quality_lib.golden.ports import Progress
-from quality_lib.jobs.golden import Note
+from quality_lib.jobs.clock import Note
 from quality_lib.jobs.reference_reading import readings_of
 from quality_lib.scoring.replay import (
     Replayed,

@@ -10,15 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from quality_lib.adapters.airflow_client import TaskState
-from quality_lib.adapters.alert_receiver import AlertReceiver, receiving
-from quality_lib.adapters.bit_flip import BitFlip
-from quality_lib.adapters.user_load import UserLoad, by_phase
-from quality_lib.adapters.weights_files import verify_folder
+from quality_lib.adapters.model.bit_flip import BitFlip
+from quality_lib.adapters.model.weights_files import verify_folder
+from quality_lib.adapters.stack.airflow_client import TaskState
+from quality_lib.adapters.stack.alert_receiver import AlertReceiver, receiving
+from quality_lib.adapters.stack.user_load import UserLoad, by_phase
+from quality_lib.jobs.clock import utc_now
 from quality_lib.jobs.demo_stage import SERVICE, Stage
 from quality_lib.jobs.demo_story import ExpectationFailed, Say, Step, Story, expect
 from quality_lib.jobs.demo_traffic import REQUESTS, garbage_test, score_traffic
-from quality_lib.jobs.golden import utc_now
 from quality_lib.snapshots.ports import SERVING
 from quality_lib.wiring import snapshot_store
 

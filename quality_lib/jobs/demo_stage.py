@@ -10,21 +10,22 @@ from pathlib import Path
 import httpx
 
 from quality_lib import settings as settings_module
-from quality_lib.adapters import model_source, stack_parts
-from quality_lib.adapters.airflow_client import AirflowClient
-from quality_lib.adapters.bit_flip import BitFlip, flip_bit
-from quality_lib.adapters.case_files import load_cases, write_cases
-from quality_lib.adapters.engine import EngineSpec, Instance
-from quality_lib.adapters.local_config import (
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance
+from quality_lib.adapters.files.cases import load_cases, write_cases
+from quality_lib.adapters.model import source as model_source
+from quality_lib.adapters.model.bit_flip import BitFlip, flip_bit
+from quality_lib.adapters.nginx.local import LocalRoute
+from quality_lib.adapters.stack import parts as stack_parts
+from quality_lib.adapters.stack.airflow_client import AirflowClient
+from quality_lib.adapters.stack.local import LocalStack, StackAddresses
+from quality_lib.adapters.stack.local_config import (
     ALERT_CONNECTION,
     ENGINE_ARGS,
     guard_env,
     write_local_config,
 )
-from quality_lib.adapters.local_engine import LocalEngine
-from quality_lib.adapters.local_route import LocalRoute
-from quality_lib.adapters.local_stack import LocalStack, StackAddresses
-from quality_lib.adapters.vllm_http import PROBE_HEADER
+from quality_lib.adapters.vllm.http import PROBE_HEADER
 from quality_lib.errors import EngineFailed, OutsideFailure
 from quality_lib.golden.case import GoldenCase
 from quality_lib.jobs.demo_story import Say

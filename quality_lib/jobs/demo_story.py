@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from quality_lib.adapters.local_stack import StackAddresses
-from quality_lib.adapters.user_load import Phase
+from quality_lib.adapters.stack.local import StackAddresses
+from quality_lib.adapters.stack.user_load import Phase
 from quality_lib.errors import QualityError
 
 Say = Callable[[str], None]

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from quality_lib.adapters.own_command import run_quality
-from quality_lib.adapters.shipped_log import await_shipped
+from quality_lib.adapters.logs.shipped_log import await_shipped
+from quality_lib.adapters.machine.own_command import run_quality
 from quality_lib.exchanges.exchange import Exchange
 from quality_lib.exchanges.parse import parse_exchange
 from quality_lib.gates.gate import judge
 from quality_lib.jobs.check import CheckGates, check_gates
-from quality_lib.jobs.golden import utc_now
+from quality_lib.jobs.clock import utc_now
 from quality_lib.records import Outcome
 from quality_lib.settings import GateSettings
 

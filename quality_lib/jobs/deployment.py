@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,14 @@ from typing import Any
 from filelock import FileLock
 
 from quality_lib import wiring
-from quality_lib.adapters.run_folder import write_json
-from quality_lib.adapters.weights_files import hash_folder
+from quality_lib.adapters.files.run_folder import write_json
+from quality_lib.adapters.model.weights_files import hash_folder
 from quality_lib.errors import OutsideFailure
+from quality_lib.jobs.clock import Note
 from quality_lib.settings import ServiceSettings, home
 from quality_lib.snapshots.arguments import args_sha256
 from quality_lib.snapshots.manifest import ImageRecord, deployment_key
 from quality_lib.snapshots.startup_check import ServerFacts
-
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from quality_lib import wiring
-from quality_lib.adapters.calibration_file import CALIBRATION, read_calibration
+from quality_lib.adapters.files.calibration import CALIBRATION, read_calibration
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.decision import DriftDecision, decide
 from quality_lib.drift.reading import Block, CheckReading
@@ -30,11 +30,11 @@ from quality_lib.golden.drift_verdict import left_bands, quality_of
 from quality_lib.golden.mode import Mode, platform_name, recheck_modes
 from quality_lib.golden.reading import reading_of, reading_of_run, reference_of
 from quality_lib.golden.sentinel_round import ask_round
+from quality_lib.jobs.clock import Note
 from quality_lib.jobs.deployment import Deployment
 from quality_lib.settings import ServiceSettings, Settings
 from quality_lib.snapshots.ports import BASELINE_FOLDER, SnapshotStore, StoredSnapshot
 
-Note = Callable[[str], None]
 UNKNOWN_START = "unknown"
 
 

@@ -1,278 +1,43 @@
-"""Golden jobs: one run, a baseline of repeated runs, and the hourly check of a service."""
+"""The hourly check of a service: baseline, golden run, verdict, report, and its way into MLflow."""
 
 from __future__ import annotations
 
-import asyncio
-import random
-import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from quality_lib import wiring
-from quality_lib.adapters.baseline_file import BASELINE, read_baseline, write_baseline
-from quality_lib.adapters.bounds_file import BOUNDS, write_bounds
-from quality_lib.adapters.case_files import load_cases
-from quality_lib.adapters.report_html import render_report
-from quality_lib.adapters.result_file import RESULT, read_result, write_result
-from quality_lib.adapters.run_folder import (
+from quality_lib.adapters.files.baseline import BASELINE, read_baseline
+from quality_lib.adapters.files.cases import load_cases
+from quality_lib.adapters.files.result import RESULT, read_result, write_result
+from quality_lib.adapters.files.run_folder import (
     RUN,
     TABLE,
-    RunFolder,
-    read_run,
-    refuse_another_run,
     write_json,
 )
-from quality_lib.errors import BadInput, DigestMismatch, NoData, OutsideFailure
-from quality_lib.golden.answer import DECODE_CHANNELS, SCORED_CHANNELS, Answer, GoldenRun
-from quality_lib.golden.baseline import Baseline, build_baseline
-from quality_lib.golden.case import GoldenSet
-from quality_lib.golden.comparison import Comparison, compare
+from quality_lib.adapters.pages.report_html import render_report
+from quality_lib.errors import BadInput, NoData, OutsideFailure
+from quality_lib.golden.answer import DECODE_CHANNELS, SCORED_CHANNELS, GoldenRun
+from quality_lib.golden.baseline import Baseline
+from quality_lib.golden.comparison import Comparison
 from quality_lib.golden.drift_record import DriftRecord
 from quality_lib.golden.drift_verdict import judge_with_drift
-from quality_lib.golden.execute import execute
 from quality_lib.golden.parse import golden_digest
-from quality_lib.golden.plan import first_attempts
 from quality_lib.golden.ports import Progress
 from quality_lib.golden.result import SCHEMA, GoldenResult, TrendPoint
-from quality_lib.golden.verdict import GoldenVerdict, judge
+from quality_lib.golden.verdict import GoldenVerdict
+from quality_lib.jobs.clock import Clock, Note, silent, utc_now
 from quality_lib.jobs.deployment import Deployment, observe_deployment
 from quality_lib.jobs.drift_check import DriftCheck, KnownHealth, decide_drift, fetch_health
-from quality_lib.jobs.learned_bounds import learn_bounds
+from quality_lib.jobs.golden_run import Reference, compare_run, refuse_redeployment, run_golden
 from quality_lib.records import Outcome
 from quality_lib.records import Verdict as CheckVerdict
-from quality_lib.settings import ServiceSettings, Settings
+from quality_lib.settings import Settings
 from quality_lib.snapshots.manifest import was_redeployed
 from quality_lib.snapshots.ports import LAST_HEALTHY, SERVING, Health, StoredSnapshot
 from quality_lib.snapshots.startup_check import check_startup
 
 REPORT = "report.html"
-
-Clock = Callable[[], datetime]
-Note = Callable[[str], None]
-
-
-def utc_now() -> datetime:
-    """Return the time in UTC; the default clock of the jobs."""
-    return datetime.now(UTC)  # noqa: TID251 - the shell's clock, an argument everywhere else
-
-
-def _silent(_: str) -> None:
-    """Say nothing."""
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Stored answers that a run scores."""
-
-    run_id: str
-    answers: Mapping[str, Answer]
-
-
-def run_golden(
-    service_name: str,
-    service: ServiceSettings,
-    cases: GoldenSet,
-    out: Path,
-    *,
-    reference: Reference | None = None,
-    concurrency: int | None = None,
-    deployment: Deployment | None = None,
-    clock: Clock = utc_now,
-    progress: Progress = lambda stage, done, total: None,
-) -> GoldenRun:
-    """Run the golden set into a folder; an unfinished run in it is resumed, a finished one returned.
-
-    Raises:
-        OutsideFailure: server or disk failed; what was answered is kept.
-        DigestMismatch: the folder holds another run.
-    """
-    started = clock()
-    wanted = {
-        "run_id": f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
-        "started_at": started.isoformat(timespec="seconds"),
-        "golden_digest": golden_digest(cases),
-        "service": service_name,
-        "model": service.model,
-        "endpoint": service.endpoint,
-        "reference_run_id": reference.run_id if reference else None,
-        "deployment_key": deployment.key if deployment else "",
-    }
-    if (out / RUN).exists():
-        finished = read_run(out)
-        refuse_another_run(out, vars(finished), wanted)
-        return finished
-    concurrency = concurrency or service.golden.concurrency
-    folder = RunFolder(out, wanted)
-    plan = folder.plan
-
-    async def work() -> tuple[Mapping[str, Any], dict[str, Answer]]:
-        async with wiring.model_client(service) as client:
-            contract = await client.contract()
-            answers = await execute(
-                cases,
-                client,
-                folder,
-                concurrency=concurrency,
-                cache_salt=plan["run_id"],
-                reference=reference.answers if reference else None,
-                progress=progress,
-            )
-            return contract, answers
-
-    try:
-        contract, answers = asyncio.run(work())
-        run = GoldenRun(
-            run_id=plan["run_id"],
-            service=service_name,
-            started_at=plan["started_at"],
-            duration_s=round((clock() - started).total_seconds(), 1),
-            golden_digest=plan["golden_digest"],
-            model=service.model,
-            endpoint=service.endpoint,
-            concurrency=concurrency,
-            contract=contract,
-            answers=answers,
-            reference_run_id=plan["reference_run_id"],
-            environment=deployment.environment if deployment else None,
-            deployment_key=plan["deployment_key"],
-        )
-        folder.finish(run)
-    finally:
-        folder.close()
-    return run
-
-
-def make_baseline(
-    settings: Settings,
-    service_name: str,
-    out: Path,
-    *,
-    repeats: int | None = None,
-    clock: Clock = utc_now,
-    progress: Progress = lambda stage, done, total: None,
-    note: Note = _silent,
-) -> Baseline:
-    """Run the set several times, write ``bounds.json`` and, last, ``baseline.json``.
-
-    Finished runs in ``out`` are kept.
-
-    The runs differ in load and order on purpose, so that the band holds what batching alone does:
-    the first as configured, the others with half the concurrency and in another order.
-
-    Raises:
-        NoData: a healthy run must be complete.
-        BadInput: healthy runs agree less than the alert floor: every later check would alert.
-    """
-    service = settings.service(service_name)
-    cases = load_cases(service.golden.cases)
-    if (out / BASELINE).exists():
-        done = read_baseline(out)
-        if (done.golden_digest, done.service, done.model) != (
-            golden_digest(cases),
-            service_name,
-            service.model,
-        ):
-            raise DigestMismatch(
-                "holds the baseline of another service or golden set",
-                file=out,
-                fix="choose another --out, or remove that folder",
-            )
-        return done
-    repeats = repeats or service.golden.repeats
-    deployment = observe_deployment(service, note)
-    runs: list[GoldenRun] = []
-    for number in range(repeats):
-        note(f"healthy run {number + 1} of {repeats}")
-        concurrency = max(1, service.golden.concurrency >> min(number, 1))
-        runs.append(
-            run_golden(
-                service_name,
-                service,
-                _reordered(cases, number),
-                out / f"run-{number + 1}",
-                reference=_reference_of(runs[0]) if runs else None,
-                concurrency=concurrency,
-                deployment=deployment,
-                clock=clock,
-                progress=progress,
-            )
-        )
-    _refuse_redeployment(service, deployment, note)
-    note("comparing the runs with each other")
-    baseline = build_baseline(
-        cases,
-        runs,
-        wiring.similarity(settings),
-        clock().isoformat(timespec="seconds"),
-        settings.embedding_model,
-    )
-    healthy = _mean_similarity(baseline)
-    floor = service.thresholds.similarity_alert + service.thresholds.band_floor
-    if healthy < floor:
-        raise BadInput(
-            f"healthy runs agree with each other only to {healthy:.3f}, and a check alerts below "
-            f"{service.thresholds.similarity_alert}: every hour would alert",
-            file=service.golden.cases,
-            fix="use more greedy cases or lower similarity_alert for this service",
-        )
-    note("learning the bounds of healthy answers")
-    bounds = learn_bounds(service, cases, runs, baseline, progress=progress, note=note)
-    _refuse_redeployment(service, deployment, note)
-    write_bounds(out / BOUNDS, bounds)
-    write_baseline(out / BASELINE, baseline)
-    return baseline
-
-
-def _reordered(cases: GoldenSet, number: int) -> GoldenSet:
-    """Return the cases as they are for the first run, in another fixed order for each further one."""
-    shuffled = list(cases)
-    if number:
-        random.Random(number).shuffle(shuffled)  # noqa: S311 - an order, no secret
-    return shuffled
-
-
-def _mean_similarity(baseline: Baseline) -> float:
-    values = [
-        o.similarity
-        for case in baseline.cases.values()
-        for o in case.observations
-        if o.similarity is not None
-    ]
-    return sum(values) / len(values)
-
-
-def _reference_of(run: GoldenRun) -> Reference:
-    return Reference(run.run_id, first_attempts(run.answers.values()))
-
-
-def compare_run(
-    settings: Settings,
-    service: ServiceSettings,
-    run: GoldenRun,
-    baseline: Baseline,
-    startup: tuple[CheckVerdict, ...] = (),
-) -> tuple[Comparison, GoldenVerdict]:
-    """Hold a run against a baseline and judge it."""
-    if baseline.similarity_model != settings.embedding_model:
-        raise DigestMismatch(
-            f"the baseline was made with the embedding model '{baseline.similarity_model}', "
-            f"configured is '{settings.embedding_model}'",
-            field="embedding_model",
-            fix="set it back, or build a new baseline",
-        )
-    cases = load_cases(service.golden.cases)
-    comparison = compare(
-        cases,
-        run,
-        baseline,
-        wiring.similarity(settings),
-        wiring.limits(service.thresholds),
-        golden_digest(cases),
-    )
-    return comparison, judge(comparison, wiring.floors(service.thresholds), startup)
 
 
 def check_service(
@@ -283,7 +48,7 @@ def check_service(
     snapshot: str = SERVING,
     clock: Clock = utc_now,
     progress: Progress = lambda stage, done, total: None,
-    note: Note = _silent,
+    note: Note = silent,
 ) -> GoldenResult:
     """Do the hourly check: start-up facts, golden run, comparison, verdict, report; all in ``out``.
 
@@ -327,7 +92,7 @@ def check_service(
         raise OutsideFailure(
             "the service was redeployed since this run was finished; run the same command again"
         )
-    _refuse_redeployment(service, deployment, note)
+    refuse_redeployment(service, deployment, note)
     note("comparing with the baseline")
     comparison, verdict = compare_run(settings, service, run, baseline, startup)
     drift = None
@@ -442,15 +207,7 @@ def _frozen(
     return None
 
 
-def _refuse_redeployment(service: ServiceSettings, before: Deployment, note: Note) -> None:
-    """Look again after the run: what was asked must be what is judged."""
-    if observe_deployment(service, note).key != before.key:
-        raise OutsideFailure(
-            "the service was redeployed while it was asked; run the same command again"
-        )
-
-
-def write_report(settings: Settings, out: Path, result: GoldenResult, note: Note = _silent) -> Path:
+def write_report(settings: Settings, out: Path, result: GoldenResult, note: Note = silent) -> Path:
     """Write the HTML report; a silent MLflow costs the trend, not the report."""
     history: tuple[TrendPoint, ...] = ()
     try:

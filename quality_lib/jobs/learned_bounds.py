@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from quality_lib.adapters.learning_probe import ask_for_learning
+from quality_lib.adapters.vllm.learning_probe import ask_for_learning
 from quality_lib.errors import OutsideFailure
 from quality_lib.gates.bounds import LearnedBounds
 from quality_lib.gates.learn import HealthyAnswer, learn
@@ -12,9 +12,9 @@ from quality_lib.golden.answer import DECODE_CHANNELS, GoldenRun
 from quality_lib.golden.baseline import Baseline
 from quality_lib.golden.case import GoldenSet
 from quality_lib.golden.ports import Progress
+from quality_lib.jobs.clock import Note
 from quality_lib.settings import ServiceSettings, secret
 
-Note = Callable[[str], None]
 Ask = Callable[[ServiceSettings, GoldenSet, Progress], Iterable[HealthyAnswer]]
 
 

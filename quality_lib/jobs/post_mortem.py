@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from quality_lib import wiring
-from quality_lib.adapters.journal_file import JOURNAL
-from quality_lib.adapters.mlflow_result_files import fetch_result
-from quality_lib.adapters.post_mortem_page import post_mortem_json, render_post_mortem
-from quality_lib.adapters.result_file import read_result
-from quality_lib.adapters.run_folder import write_whole
+from quality_lib.adapters.files.journal import JOURNAL
+from quality_lib.adapters.files.result import read_result
+from quality_lib.adapters.files.run_folder import write_whole
+from quality_lib.adapters.mlflow.result_files import fetch_result
+from quality_lib.adapters.pages.post_mortem_page import post_mortem_json, render_post_mortem
 from quality_lib.errors import OutsideFailure, QualityError
 from quality_lib.golden.result import GoldenResult
 from quality_lib.jobs.bad_deployment import Look, look_at

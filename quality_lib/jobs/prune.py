@@ -7,27 +7,27 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from quality_lib import wiring
-from quality_lib.adapters.old_folders import incident_folders, remove_folder, run_folders
-from quality_lib.adapters.old_objects import (
+from quality_lib.adapters.logs.old_objects import (
     is_evidence,
     is_exchange_log,
     objects_at,
     remove_objects,
 )
+from quality_lib.adapters.machine.old_folders import incident_folders, remove_folder, run_folders
 from quality_lib.errors import QualityError
+from quality_lib.jobs.clock import Note
 from quality_lib.rollout.incident import IncidentRecord
 from quality_lib.rollout.ports import IncidentStore
 from quality_lib.settings import ServiceSettings, Settings
 from quality_lib.snapshots.ports import SnapshotStore
 from quality_lib.snapshots.retention import Aged, Judged, Kind, judge_by_age, judge_snapshots
 
-Note = Callable[[str], None]
 INCIDENTS_SEEN = 1000
 
 

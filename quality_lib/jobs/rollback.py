@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from quality_lib.adapters.journal_file import AtWork, IncidentFolder, Incidents, incident_folder
+from quality_lib.adapters.files.journal import AtWork, IncidentFolder, Incidents, incident_folder
 from quality_lib.errors import BadInput, NoData, OutsideFailure, QualityError
 from quality_lib.jobs.rollback_abort import abort as do_abort
 from quality_lib.jobs.rollback_finish import recover, report

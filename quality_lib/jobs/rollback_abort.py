@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from quality_lib.adapters.engine import Instance
+from quality_lib.adapters.engine.port import Instance
 from quality_lib.errors import EngineFailed, QualityError
 from quality_lib.jobs import rollback_instances as instances
 from quality_lib.jobs.rollback_finish import close, tell_who_serves

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from quality_lib import wiring
-from quality_lib.adapters.engine import Instance
-from quality_lib.adapters.evidence_pack import EvidenceOf, collect
-from quality_lib.adapters.evidence_scene import limits_of
-from quality_lib.adapters.evidence_upload import upload
+from quality_lib.adapters.engine.port import Instance
+from quality_lib.adapters.evidence.pack import EvidenceOf, collect
+from quality_lib.adapters.evidence.scene import limits_of
+from quality_lib.adapters.evidence.upload import upload
 from quality_lib.errors import QualityError
 from quality_lib.rollout.evidence_pack import EvidencePack
 from quality_lib.rollout.journal import Journal

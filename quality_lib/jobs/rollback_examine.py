@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from quality_lib import wiring
-from quality_lib.adapters.baseline_file import BASELINE, read_baseline
-from quality_lib.adapters.case_files import load_cases
-from quality_lib.adapters.run_folder import write_json
+from quality_lib.adapters.files.baseline import BASELINE, read_baseline
+from quality_lib.adapters.files.cases import load_cases
+from quality_lib.adapters.files.run_folder import write_json
 from quality_lib.errors import NoData, OutsideFailure
 from quality_lib.golden.answer import Answer, Fault, Probe
 from quality_lib.golden.baseline import Baseline

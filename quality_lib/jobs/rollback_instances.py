@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from quality_lib.adapters.engine import EngineSpec, Instance
+from quality_lib.adapters.engine.port import EngineSpec, Instance
 from quality_lib.errors import BadInput, EngineFailed
 from quality_lib.jobs.rollback_run import Run
 from quality_lib.rollout.journal import Relaunch, Target

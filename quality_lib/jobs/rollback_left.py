@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from quality_lib.adapters.journal_file import Incidents
+from quality_lib.adapters.files.journal import Incidents
 from quality_lib.errors import BadInput
 from quality_lib.rollout.incident import IncidentRecord
 from quality_lib.rollout.left_behind import LeftBehind, left_behind

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from quality_lib import wiring
-from quality_lib.adapters.engine import Instance
-from quality_lib.adapters.weights_files import verify_folder
+from quality_lib.adapters.engine.port import Instance
+from quality_lib.adapters.model.weights_files import verify_folder
 from quality_lib.golden.ports import Progress
+from quality_lib.jobs.clock import Note, utc_now
 from quality_lib.jobs.deployment import observe_deployment
-from quality_lib.jobs.golden import utc_now
 from quality_lib.jobs.post_mortem import write_post_mortem
 from quality_lib.jobs.rollback_evidence import collect_evidence
 from quality_lib.jobs.rollback_examine import GoldenExaminer
-from quality_lib.jobs.rollback_parts import Note, Parts
+from quality_lib.jobs.rollback_parts import Parts
 from quality_lib.jobs.rollback_validate import weights_folder
 from quality_lib.rollout.journal import Journal
 from quality_lib.settings import CONFIG_ENV, SERVICE_ENV, Settings

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from quality_lib.adapters.engine import Engine, Instance
+from quality_lib.adapters.engine.port import Engine, Instance
+from quality_lib.jobs.clock import Clock, Note
 from quality_lib.records import Tri
 from quality_lib.rollout.journal import Journal, Target
 from quality_lib.rollout.ports import IncidentStore, Route
 from quality_lib.settings import ServiceSettings
 from quality_lib.snapshots.ports import SnapshotStore, StoredSnapshot
-
-Clock = Callable[[], datetime]
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from quality_lib.adapters.journal_file import IncidentFolder, Incidents
+from quality_lib.adapters.files.journal import IncidentFolder, Incidents
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.jobs.rollback_parts import Parts
 from quality_lib.jobs.rollback_run import incident_record

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from quality_lib.adapters.journal_file import IncidentFolder
+from quality_lib.adapters.files.journal import IncidentFolder
 from quality_lib.errors import BadInput, OutsideFailure, QualityError
 from quality_lib.jobs.rollback_parts import Parts
 from quality_lib.rollout.incident import IncidentRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quality_lib.adapters.engine import Instance
+from quality_lib.adapters.engine.port import Instance
 from quality_lib.errors import EngineFailed, NoData
 from quality_lib.jobs import rollback_instances as instances
 from quality_lib.jobs.rollback_retire import retire_one, stop_retired

@@ -11,12 +11,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from quality_lib.adapters.bounds_file import read_bounds
-from quality_lib.adapters.cached_similarity import CachedSimilarity
-from quality_lib.adapters.folder_tokenizer import folder_tokenizer
-from quality_lib.adapters.log_reader import list_window, read_window
-from quality_lib.adapters.log_store import log_store
-from quality_lib.adapters.score_files import (
+from quality_lib.adapters.files.bounds import read_bounds
+from quality_lib.adapters.logs.reader import list_window, read_window
+from quality_lib.adapters.logs.score_files import (
     PLAN,
     REPORT,
     SCORE,
@@ -31,7 +28,10 @@ from quality_lib.adapters.score_files import (
     write_plan,
     write_score,
 )
-from quality_lib.adapters.scored_rows import RowWriter, keep_rows
+from quality_lib.adapters.logs.scored_rows import RowWriter, keep_rows
+from quality_lib.adapters.logs.store import log_store
+from quality_lib.adapters.model.cached_similarity import CachedSimilarity
+from quality_lib.adapters.model.folder_tokenizer import folder_tokenizer
 from quality_lib.errors import BadInput, DigestMismatch, OutsideFailure
 from quality_lib.exchanges.exchange import Exchange
 from quality_lib.exchanges.masking import mask_text
@@ -50,7 +50,7 @@ from quality_lib.gates.gate import Gate, judge
 from quality_lib.golden.ports import Progress
 from quality_lib.jobs import deep_scoring
 from quality_lib.jobs.check import CheckGates, check_gates
-from quality_lib.jobs.golden import Clock, Note, utc_now
+from quality_lib.jobs.clock import Clock, Note, silent, utc_now
 from quality_lib.scoring.logged import judged_as_logged
 from quality_lib.scoring.merge import merge
 from quality_lib.scoring.result import SCHEMA, Depth, PartResult, ScorePoint, ScoreResult
@@ -60,10 +60,6 @@ from quality_lib.serving.server_tokenizer import ServerTokenizer
 from quality_lib.settings import LogSettings, ServiceSettings, Settings
 
 Read = Callable[[ServiceSettings, LogSettings, str, Partition, Watermark | None], SampleResult]
-
-
-def _silent(_: str) -> None:
-    """Say nothing."""
 
 
 def _no_progress(stage: str, done: int, total: int) -> None:
@@ -175,7 +171,7 @@ def score_partition(
     *,
     clock: Callable[[], float] = time.perf_counter,
     progress: Progress = _no_progress,
-    note: Note = _silent,
+    note: Note = silent,
     read: Read | None = None,
 ) -> PartResult:
     """Score one partition of the folder's plan; a scored one is returned as it is.
@@ -274,7 +270,7 @@ def merge_window(
     folder: Path,
     *,
     clock: Clock = utc_now,
-    note: Note = _silent,
+    note: Note = silent,
 ) -> ScoreResult:
     """Put the partitions of the folder's plan together, judge the window, write score and report.
 
@@ -332,11 +328,11 @@ def is_thin(result: ScoreResult) -> bool:
 
 
 def write_report(
-    settings: Settings, folder: Path, result: ScoreResult, note: Note = _silent
+    settings: Settings, folder: Path, result: ScoreResult, note: Note = silent
 ) -> Path:
     """Write the HTML report; a silent MLflow costs the trend, not the report."""
-    from quality_lib.adapters.mlflow_scores import MlflowScores
-    from quality_lib.adapters.scores_report import render_scores
+    from quality_lib.adapters.mlflow.scores import MlflowScores
+    from quality_lib.adapters.pages.scores_report import render_scores
 
     history: tuple[ScorePoint, ...] = ()
     try:
@@ -358,7 +354,7 @@ def publish(settings: Settings, folder: Path) -> Mapping[str, Any]:
     Raises:
         OutsideFailure: a store does not answer; the folder stays as it is.
     """
-    from quality_lib.adapters.mlflow_scores import MlflowScores
+    from quality_lib.adapters.mlflow.scores import MlflowScores
 
     result = read_score(folder)
     rows = row_files(folder)

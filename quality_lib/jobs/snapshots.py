@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 
 from quality_lib import wiring
-from quality_lib.adapters.baseline_file import BASELINE, read_baseline
-from quality_lib.adapters.git_checkout import git_commit
-from quality_lib.adapters.weights_files import (
+from quality_lib.adapters.files.baseline import BASELINE, read_baseline
+from quality_lib.adapters.machine.git_checkout import git_commit
+from quality_lib.adapters.model.weights_files import (
     Difference,
     Note,
     Progress,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from quality_lib.adapters.engine import EngineSpec
+from quality_lib.adapters.engine.port import EngineSpec
 
 _SCRIPT = Path(__file__).with_name("small_server.py")
 

@@ -19,7 +19,7 @@ from bench.faults.request_change import (
     ShimTransport,
     Truncation,
 )
-from quality_lib.adapters.vllm_http import VllmHttp
+from quality_lib.adapters.vllm.http import VllmHttp
 from quality_lib.errors import BadInput
 
 SAMPLED = {"temperature": 1.0, "top_p": 1.0, "messages": [{"role": "user", "content": "a b c d e"}]}

@@ -10,7 +10,7 @@ import pytest
 from bench.matrix.answers import ordered, replayed, row_of
 from bench.matrix.probes import Ask, ProbeSet
 from bench.matrix.recording import FIRST_TOKEN
-from quality_lib.adapters.case_files import load_cases
+from quality_lib.adapters.files.cases import load_cases
 from quality_lib.errors import BadInput
 from quality_lib.golden.answer import ids_digest
 

@@ -22,8 +22,8 @@ from bench.matrix.probes import ProbeSet
 from bench.matrix.progress import Progress
 from bench.matrix.record import Place, altered_model, record, record_units
 from bench.matrix.recording import FIRST_TOKEN, SAMPLED, Check, Track
-from quality_lib.adapters.case_files import load_cases
-from quality_lib.adapters.engine import Instance
+from quality_lib.adapters.engine.port import Instance
+from quality_lib.adapters.files.cases import load_cases
 from tests.bench.recordings import made
 from tests.bench.stand_in_vllm import StandIn, served
 

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from quality_lib.adapters.bounds_file import write_bounds
+from quality_lib.adapters.files.bounds import write_bounds
 from quality_lib.commands.check import check_command
 from quality_lib.errors import (
     EXIT_BAD_INPUT,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quality_lib.adapters.engine import EngineSpec, Instance
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance
 from quality_lib.commands.engine import app
 from quality_lib.errors import BadInput
 from tests.adapters.small_commands import small_server

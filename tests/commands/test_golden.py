@@ -16,10 +16,10 @@ import psutil
 import pytest
 import yaml
 
-from quality_lib.adapters.case_files import load_cases, write_cases
-from quality_lib.adapters.engine import Instance
-from quality_lib.adapters.result_file import read_result
-from quality_lib.adapters.run_folder import JOURNAL, RUN, read_run
+from quality_lib.adapters.engine.port import Instance
+from quality_lib.adapters.files.cases import load_cases, write_cases
+from quality_lib.adapters.files.result import read_result
+from quality_lib.adapters.files.run_folder import JOURNAL, RUN, read_run
 from tests.in_process import QualityHere
 
 pytestmark = [pytest.mark.vllm, pytest.mark.stack]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from quality_lib.adapters.calibration_file import CALIBRATION
-from quality_lib.adapters.readings_folder import READINGS
+from quality_lib.adapters.files.calibration import CALIBRATION
+from quality_lib.adapters.files.readings import READINGS
 from quality_lib.snapshots.manifest import EnvironmentRecord
 from quality_lib.snapshots.startup_check import ServerFacts
 from tests.drift_world import DriftWorld

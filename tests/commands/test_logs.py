@@ -17,7 +17,7 @@ from tests.jobs.production_log import DEAD, config, healthy, now_window, record,
 
 @pytest.fixture(autouse=True)
 def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quality_lib.adapters.mlflow_scores.MlflowScores.history", lambda *_: ())
+    monkeypatch.setattr("quality_lib.adapters.mlflow.scores.MlflowScores.history", lambda *_: ())
 
 
 def run(*arguments: str) -> tuple[int, dict[str, Any]]:

@@ -22,7 +22,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("quality_lib.adapters.run_folder.os.fsync", lambda number: None)
+    monkeypatch.setattr("quality_lib.adapters.files.run_folder.os.fsync", lambda number: None)
     made = World(tmp_path, soak_s=1, step_percent=50)
 
     def parts(*given: Any) -> Parts:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from quality_lib.adapters import ports
+from quality_lib.adapters.machine import ports
 from quality_lib.commands.route import app
 from quality_lib.errors import BadInput, NoData
 from tests.route_backends import Backends, until

@@ -1,4 +1,4 @@
-"""The command on the store in memory; ``tests/adapters/test_mlflow_snapshots.py`` has the real one."""
+"""The command on the store in memory; ``tests/adapters/mlflow/test_snapshots.py`` has the real one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from quality_lib import wiring
-from quality_lib.adapters.baseline_file import read_baseline, write_baseline
+from quality_lib.adapters.files.baseline import read_baseline, write_baseline
 from quality_lib.commands.snapshot import app
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.golden.baseline import SCHEMA, Baseline

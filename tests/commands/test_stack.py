@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quality_lib.adapters.engine import EngineSpec
-from quality_lib.adapters.local_engine import LocalEngine
-from quality_lib.adapters.stack_parts import ALL
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec
+from quality_lib.adapters.stack.parts import ALL
 from quality_lib.commands.stack import app
 from quality_lib.errors import BadInput
 from tests.adapters.small_commands import small_server

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
-from quality_lib.adapters.live_weights import take_fingerprint
-from quality_lib.adapters.weights_files import hash_folder
+from quality_lib.adapters.model.weights_files import hash_folder
+from quality_lib.adapters.vllm.live_weights import take_fingerprint
 from quality_lib.commands.weights import app
 from quality_lib.errors import BadInput
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from quality_lib.adapters.engine import Engine, EngineSpec, Instance, running
+from quality_lib.adapters.engine.port import Engine, EngineSpec, Instance, running
 from quality_lib.errors import BadInput, EngineFailed
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from quality_lib.adapters.result_file import RESULT, write_result
+from quality_lib.adapters.files.result import RESULT, write_result
 from quality_lib.golden.drift_record import DriftRecord
 from quality_lib.golden.result import GoldenResult
 from tests.builders import drift_record, golden_result

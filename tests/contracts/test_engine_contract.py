@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from quality_lib.adapters.engine import EngineSpec, Instance
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance
 from tests.adapters.small_commands import small_server
 from tests.contracts.engine import EngineContract, ManyInstances
 from tests.fakes_engine import FakeEngine

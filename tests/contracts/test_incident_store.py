@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from quality_lib.adapters.mlflow_incidents import MlflowIncidents
-from quality_lib.adapters.mlflow_server import MlflowServer
+from quality_lib.adapters.mlflow.incidents import MlflowIncidents
+from quality_lib.adapters.mlflow.server import MlflowServer
 from quality_lib.rollout.ports import IncidentStore
 from tests.contracts.incident_store import IncidentStoreContract
 from tests.fakes_incidents import InMemoryIncidents

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from quality_lib.adapters.local_logs import LocalLogs
-from quality_lib.adapters.s3_logs import S3Logs
+from quality_lib.adapters.logs.local import LocalLogs
+from quality_lib.adapters.logs.s3 import S3Logs
 from quality_lib.exchanges.ports import LogStore
 from tests.contracts.log_store import LogStoreContract, Put
 from tests.s3_server import s3, s3_url

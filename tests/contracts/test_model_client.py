@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from quality_lib.adapters.engine import Instance
-from quality_lib.adapters.vllm_client import VllmClient
+from quality_lib.adapters.engine.port import Instance
+from quality_lib.adapters.vllm.client import VllmClient
 from quality_lib.golden.answer import Fault
 from tests.contracts.model_client import ModelClientContract, Work
 from tests.fakes_model import FakeModel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quality_lib.adapters.mlflow_results import MlflowResults
+from quality_lib.adapters.mlflow.results import MlflowResults
 from tests.contracts.result_store import ResultStore, ResultStoreContract
 from tests.fakes_results import InMemoryResults
 

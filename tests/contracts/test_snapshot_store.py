@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quality_lib.adapters.mlflow_snapshots import MlflowSnapshots
+from quality_lib.adapters.mlflow.snapshots import MlflowSnapshots
 from quality_lib.snapshots.ports import SnapshotStore
 from tests.contracts.snapshot_store import SnapshotStoreContract
 from tests.fakes_snapshots import InMemorySnapshots

@@ -8,8 +8,8 @@ import httpx
 import pytest
 import yaml
 
-from quality_lib.adapters.case_files import load_cases, write_cases
-from quality_lib.adapters.engine import Instance
+from quality_lib.adapters.engine.port import Instance
+from quality_lib.adapters.files.cases import load_cases, write_cases
 from tests.dags.conftest import Receiver
 from tests.dags.run_dag import run_dag
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from quality_lib.adapters.airflow_client import FINAL_STATES, AirflowClient
-from quality_lib.adapters.local_stack import LocalStack
+from quality_lib.adapters.stack.airflow_client import FINAL_STATES, AirflowClient
+from quality_lib.adapters.stack.local import LocalStack
 from tests.dags.conftest import ROOT, Library, plan_of
 
 pytestmark = pytest.mark.stack

@@ -17,8 +17,8 @@ import httpx
 import openai
 import pytest
 
-from quality_lib.adapters.engine import EngineSpec, Instance, running
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance, running
 from quality_lib.exchanges.parse import parse_exchange
 from tests.vllm_server import SERVED_NAME, SERVER_ARGS, START_TIMEOUT_S
 

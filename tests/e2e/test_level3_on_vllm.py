@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from quality_lib.adapters.engine import EngineSpec, Instance, running
-from quality_lib.adapters.learning_probe import ask_for_learning
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance, running
+from quality_lib.adapters.vllm.learning_probe import ask_for_learning
 from quality_lib.gates.bounds import LearnedBounds
 from quality_lib.gates.level_stream import StreamMonitor
 from quality_lib.gates.stream_limits import StreamLimits

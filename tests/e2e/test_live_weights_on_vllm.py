@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from quality_lib.adapters.engine import EngineSpec, Instance, running
-from quality_lib.adapters.engine_signals import SignalSource
-from quality_lib.adapters.engine_watch import look
-from quality_lib.adapters.live_weights import LiveFingerprint, take_fingerprint
-from quality_lib.adapters.local_engine import LocalEngine
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance, running
+from quality_lib.adapters.engine.signals import SignalSource
+from quality_lib.adapters.engine.watch import look
+from quality_lib.adapters.vllm.live_weights import LiveFingerprint, take_fingerprint
 from quality_lib.records import Tri
 from quality_lib.rollout.engine_limits import EngineLimits
 from tests.vllm_server import SERVED_NAME, SERVER_ARGS, START_TIMEOUT_S

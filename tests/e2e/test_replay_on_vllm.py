@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from quality_lib.adapters.engine import Instance
-from quality_lib.adapters.replay_client import ReplayClient, replay_all
+from quality_lib.adapters.engine.port import Instance
+from quality_lib.adapters.vllm.replay_client import ReplayClient, replay_all
 from quality_lib.exchanges.exchange import Answer, Exchange
 from quality_lib.records import Tri
 from quality_lib.scoring.limits import ReplayLimits

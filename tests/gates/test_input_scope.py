@@ -29,7 +29,7 @@ def test_the_nearest_example_decides(text: str, reason: str) -> None:
 
 
 def test_real_embeddings_tell_a_support_question_from_a_poem() -> None:
-    from quality_lib.adapters.cached_similarity import CachedSimilarity
+    from quality_lib.adapters.model.cached_similarity import CachedSimilarity
 
     limits = InputLimits(
         scope_examples=("Where is my parcel?", "I want my money back for a broken lamp."),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quality_lib import wiring
-from quality_lib.adapters.journal_file import Incidents
+from quality_lib.adapters.files.journal import Incidents
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.jobs.decide import Decided, decide_service, record_of
 from quality_lib.jobs.rollback_run import incident_record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quality_lib.adapters.case_files import load_cases
+from quality_lib.adapters.files.cases import load_cases
 from quality_lib.golden.plan import decode_channel
 from quality_lib.jobs.demo import FULL, SHORT, USUAL
 from quality_lib.jobs.demo_stage import thinned

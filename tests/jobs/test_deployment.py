@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quality_lib import wiring
-from quality_lib.adapters.weights_files import hash_folder
+from quality_lib.adapters.model.weights_files import hash_folder
 from quality_lib.jobs.deployment import observe_deployment, weights_root
 from quality_lib.settings import ServiceSettings
 from quality_lib.snapshots.manifest import EnvironmentRecord, ImageRecord, deployment_key

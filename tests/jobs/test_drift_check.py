@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quality_lib import wiring
-from quality_lib.adapters.calibration_file import read_calibration
+from quality_lib.adapters.files.calibration import read_calibration
 from quality_lib.drift.sequential import SequentialState
 from quality_lib.errors import NoData
 from quality_lib.golden.answer import Answer, Channel

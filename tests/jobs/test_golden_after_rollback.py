@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quality_lib import wiring
-from quality_lib.adapters.baseline_file import read_baseline, write_baseline
+from quality_lib.adapters.files.baseline import read_baseline, write_baseline
 from quality_lib.errors import OutsideFailure
 from quality_lib.golden.baseline import SCHEMA, Baseline
 from quality_lib.jobs import rollback
@@ -53,7 +53,7 @@ class WorldWithBaselines(World):
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("quality_lib.adapters.run_folder.os.fsync", lambda number: None)
+    monkeypatch.setattr("quality_lib.adapters.files.run_folder.os.fsync", lambda number: None)
     made = WorldWithBaselines(tmp_path, step_percent=50, soak_s=1)
     monkeypatch.setattr(wiring, "snapshot_store", lambda settings: made.snapshots)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quality_lib.adapters.baseline_file import write_baseline
-from quality_lib.adapters.bounds_file import BOUNDS, write_bounds
+from quality_lib.adapters.files.baseline import write_baseline
+from quality_lib.adapters.files.bounds import BOUNDS, write_bounds
 from quality_lib.commands.golden import app
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.gates.bounds import LearnedBounds, Range

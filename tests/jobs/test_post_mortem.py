@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from quality_lib import wiring
-from quality_lib.adapters.mlflow_results import MlflowResults
-from quality_lib.adapters.result_file import write_result
-from quality_lib.adapters.weights_files import hash_folder
+from quality_lib.adapters.files.result import write_result
+from quality_lib.adapters.mlflow.results import MlflowResults
+from quality_lib.adapters.model.weights_files import hash_folder
 from quality_lib.jobs.bad_deployment import compare, live_facts
 from quality_lib.jobs.post_mortem import golden_run_of, phases_of, write_post_mortem
 from quality_lib.records import Tri

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from quality_lib.adapters.journal_file import IncidentFolder, Incidents, incident_folder
+from quality_lib.adapters.files.journal import IncidentFolder, Incidents, incident_folder
 from quality_lib.errors import BadInput, NoData, OutsideFailure
 from quality_lib.jobs import rollback
 from quality_lib.jobs.rollback_plan import Wishes, plan_rollback
@@ -29,7 +29,7 @@ MakeWorld = Callable[..., World]
 @pytest.fixture(autouse=True)
 def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A power cut is not what these tests are about, and waiting for the disk is all their time."""
-    monkeypatch.setattr("quality_lib.adapters.run_folder.os.fsync", lambda number: None)
+    monkeypatch.setattr("quality_lib.adapters.files.run_folder.os.fsync", lambda number: None)
 
 
 @pytest.fixture

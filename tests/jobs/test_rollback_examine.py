@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from quality_lib.adapters.header_transport import HeaderTransport
-from quality_lib.adapters.server_health import is_healthy
+from quality_lib.adapters.vllm.header_transport import HeaderTransport
+from quality_lib.adapters.vllm.server_health import is_healthy
 from quality_lib.golden.answer import Answer, Fault, GoldenRun, Probe
 from quality_lib.golden.baseline import Baseline, build_baseline
 from quality_lib.golden.case import GoldenCase, Params

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from quality_lib.adapters.journal_file import Incidents
+from quality_lib.adapters.files.journal import Incidents
 from quality_lib.errors import QualityError
 from quality_lib.jobs import rollback
 from quality_lib.records import Tri
@@ -34,7 +34,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quality_lib.adapters.run_folder.os.fsync", lambda number: None)
+    monkeypatch.setattr("quality_lib.adapters.files.run_folder.os.fsync", lambda number: None)
 
 
 def quick_folder() -> Path:

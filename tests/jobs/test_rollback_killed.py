@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from quality_lib.adapters.engine import EngineSpec, Instance
-from quality_lib.adapters.local_engine import LocalEngine
-from quality_lib.adapters.server_health import is_healthy
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, Instance
+from quality_lib.adapters.vllm.server_health import is_healthy
 from quality_lib.commands import rollback as commands
 from quality_lib.jobs.rollback_parts import Parts
 from quality_lib.rollout.ports import Backend, RouteTable
@@ -72,7 +72,7 @@ class FileRoute(FakeRoute):
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealWorld]:
-    monkeypatch.setattr("quality_lib.adapters.local_engine.POLL_S", 0.05)
+    monkeypatch.setattr("quality_lib.adapters.engine.local.POLL_S", 0.05)
     engine = LocalEngine(tmp_path / "engine", command=small_server())
     try:
         yield RealWorld(tmp_path, engine, soak_s=1, step_percent=100)

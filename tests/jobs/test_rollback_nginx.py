@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from quality_lib.adapters.engine import EngineSpec
-from quality_lib.adapters.local_engine import LocalEngine
-from quality_lib.adapters.server_health import is_healthy
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec
+from quality_lib.adapters.vllm.server_health import is_healthy
 from quality_lib.jobs import rollback
 from quality_lib.jobs.rollback_parts import Parts
 from quality_lib.rollout.ports import Backend, RouteTable
@@ -76,7 +76,7 @@ class Clients:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NginxWorld]:
-    monkeypatch.setattr("quality_lib.adapters.local_engine.POLL_S", 0.05)
+    monkeypatch.setattr("quality_lib.adapters.engine.local.POLL_S", 0.05)
     engine = LocalEngine(tmp_path / "engine", command=small_server())
     try:
         with running_route(tmp_path) as running:

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 import yaml
 
-from quality_lib.adapters.engine import EngineSpec
-from quality_lib.adapters.local_engine import LocalEngine
-from quality_lib.adapters.mlflow_incidents import MlflowIncidents
-from quality_lib.adapters.mlflow_snapshots import MlflowSnapshots
-from quality_lib.adapters.server_health import is_healthy
-from quality_lib.adapters.weights_files import hash_folder
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec
+from quality_lib.adapters.mlflow.incidents import MlflowIncidents
+from quality_lib.adapters.mlflow.snapshots import MlflowSnapshots
+from quality_lib.adapters.model.weights_files import hash_folder
+from quality_lib.adapters.vllm.server_health import is_healthy
 from quality_lib.commands import rollback as commands
 from quality_lib.jobs.rollback_left import find_left_behind
 from quality_lib.jobs.rollback_make import make_parts
@@ -243,7 +243,7 @@ def scene(
     monkeypatch: pytest.MonkeyPatch,
     quality_here: QualityHere,
 ) -> Generator[Scene]:
-    monkeypatch.setattr("quality_lib.adapters.local_engine.POLL_S", 0.05)
+    monkeypatch.setattr("quality_lib.adapters.engine.local.POLL_S", 0.05)
     monkeypatch.setenv("QUALITY_HOME", str(tmp_path / "home"))
     engine = LocalEngine(tmp_path / "engine", command=small_server())
     name = f"chat-{uuid.uuid4().hex[:6]}"

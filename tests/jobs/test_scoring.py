@@ -32,7 +32,7 @@ from tests.jobs.production_log import (
 @pytest.fixture(autouse=True)
 def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trend is another test's matter, and a database takes seconds to make."""
-    monkeypatch.setattr("quality_lib.adapters.mlflow_scores.MlflowScores.history", lambda *_: ())
+    monkeypatch.setattr("quality_lib.adapters.mlflow.scores.MlflowScores.history", lambda *_: ())
 
 
 def scored(
@@ -169,7 +169,7 @@ def test_rows_are_kept_masked_and_copied_where_the_configuration_says(
     )
     found = scored(known, tmp_path / "out")
     monkeypatch.setattr(
-        "quality_lib.adapters.mlflow_scores.MlflowScores.publish",
+        "quality_lib.adapters.mlflow.scores.MlflowScores.publish",
         lambda *_, **given: type("P", (), {"mlflow_run_id": "", "run_url": "", "report_url": ""}),
     )
     for _ in range(2):

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from quality_lib.adapters.engine import Instance
+from quality_lib.adapters.engine.port import Instance
 from quality_lib.serving.introspection import PATH, WEIGHTS_PATH, Introspection
 
 LOOPBACK = ("127.0.0.1", 1)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from quality_lib.adapters.ports import free_port
-from quality_lib.adapters.s3_contents import CREDENTIALS
+from quality_lib.adapters.machine.ports import free_port
+from quality_lib.adapters.stack.s3_contents import CREDENTIALS
 from quality_lib.serving.log_files import LogFolder
 from quality_lib.serving.metrics import GuardMetrics
 from quality_lib.serving.recording import instance_id, start_recording

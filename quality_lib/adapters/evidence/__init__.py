@@ -1,0 +1,1 @@
+"""The evidence of an instance: collected, cleaned of secrets, packed and taken off the machine."""

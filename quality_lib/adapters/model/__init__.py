@@ -1,0 +1,1 @@
+"""Model folders and small models: their source, weights, tokenizer, embeddings and references."""

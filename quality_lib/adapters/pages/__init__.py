@@ -1,0 +1,1 @@
+"""HTML pages and plots: the golden report, the score report, the post-mortem."""
