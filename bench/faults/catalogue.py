@@ -47,7 +47,7 @@ class Sizes:
 
 
 FULL = Sizes()
-MEDIUM = Sizes(top_flips=40, other_flips=60, many_flips=10, draws=5)
+MEDIUM = Sizes(top_flips=16, other_flips=16, many_flips=2, draws=2)
 SHORT = Sizes(top_flips=4, other_flips=4, many_flips=1, draws=1)
 
 

@@ -1,6 +1,7 @@
 """The silent-fault matrix: record a server under every fault, score every method on the recordings.
 
-    python -m bench.matrix record [--short | --medium] [--minutes M] [--work DIR] [--model DIR] [--only NAME ...]
+    python -m bench.matrix record [--short | --medium] [--minutes M] [--part K/N] [--work DIR] [--model DIR]
+                                  [--only NAME ...]
     python -m bench.matrix score  [--short | --medium] [--work DIR] [--out bench/results/matrix.json]
     python -m bench.matrix list   [--short | --medium]
 
@@ -68,6 +69,13 @@ def _parser() -> argparse.ArgumentParser:
     recording = acts.add_parser("record", help="record what is missing")
     recording.add_argument("--minutes", type=float, default=10_000.0)
     recording.add_argument("--model", type=Path)
+    recording.add_argument(
+        "--part",
+        type=_part,
+        default=(1, 1),
+        metavar="K/N",
+        help="only the K-th of N shares of the server starts, beside other recorders in the same folder",
+    )
     recording.add_argument("--only", nargs="*", default=[], help="names of faults")
     recording.set_defaults(act=_record)
     scoring = acts.add_parser("score", help="score the recordings")
@@ -109,9 +117,18 @@ def _record(args: argparse.Namespace) -> int:
         time.monotonic() + args.minutes * 60,
     )
     is_whole = record(
-        place, plan.units(size, faults, healthy_looking), plan.restarted_units(size, alone)
+        place,
+        plan.share_of(plan.units(size, faults, healthy_looking), *args.part),
+        plan.share_of(plan.restarted_units(size, alone), *args.part),
     )
     return 0 if is_whole else MORE
+
+
+def _part(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"'{text}' is no share like 1/2")
+    return int(part), int(parts)
 
 
 def _score(args: argparse.Namespace) -> int:

@@ -34,7 +34,7 @@ class Size:
     scored_cases: int = 16
 
 
-MEDIUM = Size(starts=8, healthy_checks=20, repeats=1)
+MEDIUM = Size(starts=4, healthy_checks=8, repeats=1)
 SHORT = Size(starts=2, healthy_checks=3, blocks=2, repeats=1, scored_cases=4)
 
 
@@ -88,6 +88,11 @@ def units(size: Size, faults: Sequence[Fault], controls: Sequence[Control] = ())
             if n % len(judged) == turn and not control.fault.needs_restart
         ]
     return planned
+
+
+def share_of(planned: Sequence[Unit], part: int, parts: int) -> list[Unit]:
+    """Return what one of several recorders does: whole server starts, calibrating and judged ones alike."""
+    return [unit for unit in planned if (unit.start - 1) // 2 % parts == part - 1]
 
 
 def restarted(faults: Sequence[Fault], controls: Sequence[Control]) -> list[Control]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -274,18 +275,21 @@ def _of_fault(head: Head, fault: Fault) -> Head:
 
 
 async def _stored(place: Place, asker: Asker) -> dict[str, Stored]:
-    """Return the answers that all checks score: made once, by the first healthy server."""
+    """Return the answers that all checks score: made once, by the first healthy server.
+
+    Of several recorders the first to have them wins.
+    """
     file = place.work / "stored.json"
-    if file.exists():
-        told = json.loads(file.read_text(encoding="utf-8"))
-        return {
-            case: Stored(one["text"], tuple(one["prompt_ids"]), tuple(one["token_ids"]))
-            for case, one in told.items()
-        }
-    stored = await asker.store()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({case: asdict(one) for case, one in stored.items()}, ensure_ascii=False)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(file)
-    return stored
+    if not file.exists():
+        made = {case: asdict(one) for case, one in (await asker.store()).items()}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        own = file.with_suffix(f".{os.getpid()}")
+        own.write_text(json.dumps(made, ensure_ascii=False), encoding="utf-8")
+        with suppress(FileExistsError):
+            file.hardlink_to(own)
+        own.unlink()
+    told = json.loads(file.read_text(encoding="utf-8"))
+    return {
+        case: Stored(one["text"], tuple(one["prompt_ids"]), tuple(one["token_ids"]))
+        for case, one in told.items()
+    }

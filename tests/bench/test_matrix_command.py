@@ -62,3 +62,11 @@ def test_without_time_nothing_starts_and_more_is_left(tmp_path: Path) -> None:
         "record", "--short", "--model", str(_model(tmp_path)), "--work", work, "--minutes", "0"
     )
     assert code == 75
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2", "1", "1/", "a/b", "-1/2"])
+def test_a_share_that_is_none_is_refused(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["record", "--short", f"--part={part}"])
+    assert ended.value.code == 2
+    assert f"'{part}' is no share like 1/2" in capsys.readouterr().err

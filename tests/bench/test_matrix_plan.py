@@ -41,6 +41,15 @@ def test_every_start_has_its_healthy_checks_first() -> None:
         assert [u.track for u in own[:4]] == [Track.DETERMINISTIC, *[Track.NOISY] * 3]
 
 
+def test_recorders_share_whole_starts_and_leave_nothing_out() -> None:
+    units = plan.units(SIZE, FAULTS, controls())
+    shares = [plan.share_of(units, part, 2) for part in (1, 2)]
+    assert sorted(u.key for share in shares for u in share) == sorted(u.key for u in units)
+    own = [{u.start for u in share} for share in shares]
+    assert own == [{1, 2, 5, 6}, {3, 4}]
+    assert plan.share_of(units, 1, 1) == units
+
+
 def test_keys_are_unique_file_names() -> None:
     units = plan.units(SIZE, FAULTS, controls())
     keys = [unit.key for unit in units]
