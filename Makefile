@@ -17,7 +17,7 @@ help: ## Explain the targets
 setup: ## Make .venv hold exactly the lock (ENGINE=gpu for a GPU host, PYTHON=… for another interpreter)
 	@ENGINE="$(ENGINE)" PYTHON="$(PYTHON)" scripts/setup.sh
 
-demo: setup ## Run the whole story on real vLLM: snapshot, healthy hour, damaged weights, verdict (ARGS=--short: for CI)
+demo: setup ## Run the whole story on real vLLM: snapshot, healthy hour, damaged weights, verdict (ARGS=--full: all cases)
 	@$(BIN)/quality demo $(ARGS)
 
 up: setup ## Start S3, MLflow, Airflow and vLLM on this machine and print where they are

@@ -26,7 +26,7 @@ from quality_lib.adapters.files.cases import load_cases, write_cases
 from quality_lib.adapters.model import source as model_source
 from quality_lib.adapters.stack.local_config import ENGINE_ARGS
 from quality_lib.golden.comparison import Statistic
-from quality_lib.jobs.demo import SHORT
+from quality_lib.jobs.demo import USUAL
 from quality_lib.jobs.demo_stage import thinned
 from quality_lib.jobs.golden_baseline import make_baseline
 from quality_lib.jobs.golden_run import Reference, compare_run, run_golden
@@ -53,7 +53,7 @@ def main() -> None:
     if args.short:
         work.mkdir(parents=True, exist_ok=True)
         cases = str(work / "short.jsonl")
-        write_cases(Path(cases), thinned(load_cases("builtin:core"), SHORT), overwrite=True)
+        write_cases(Path(cases), thinned(load_cases("builtin:core"), USUAL), overwrite=True)
     service = ServiceSettings(
         endpoint=f"http://127.0.0.1:{PORT}",
         model="chat",

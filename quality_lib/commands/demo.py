@@ -14,22 +14,23 @@ from rich.table import Table
 from quality_lib import settings
 from quality_lib.commands.output import AsJson, emit_json, stderr, stdout
 from quality_lib.errors import QualityError
-from quality_lib.jobs.demo import FULL, SHORT, USUAL, Demo
+from quality_lib.jobs.demo import FULL, USERS, USUAL, Demo
 from quality_lib.jobs.demo_story import Story
 
 
 def demo(
-    short: Annotated[
-        bool,
-        typer.Option(
-            "--short",
-            help="Ask an eighth of the golden set instead of half, with fewer users: for CI.",
-        ),
-    ] = False,
     full: Annotated[
         bool,
-        typer.Option("--full", help="Ask the whole golden set; takes 20 minutes on two cores."),
+        typer.Option(
+            "--full",
+            help="Ask the whole golden set instead of the core and an eighth of the rest: "
+            "half an hour or more on two cores.",
+        ),
     ] = False,
+    users: Annotated[
+        int,
+        typer.Option(min=2, max=64, help="Users at a time, half of them streaming long answers."),
+    ] = USERS,
     wait: Annotated[
         bool | None,
         typer.Option(
@@ -45,8 +46,8 @@ def demo(
     keeps saying 200, lets the hourly DAG and the log scoring find it, and the rollback DAG take the users
     back. Exit code 1 if a step does not turn out as expected.
     """
-    every = FULL if full else SHORT if short else USUAL
-    story = Demo(settings.home(), Path.cwd(), _say, every=every)
+    every = FULL if full else USUAL
+    story = Demo(settings.home(), Path.cwd(), _say, every=every, users=users)
     for number in (signal.SIGTERM, signal.SIGHUP):
         # A closed terminal must end the stack as Ctrl-C does.
         signal.signal(number, signal.default_int_handler)

@@ -25,20 +25,22 @@ from quality_lib.wiring import snapshot_store
 ALERT_TIMEOUT_S = 30.0
 DAG_TIMEOUT_S = 1800.0
 
-FULL, USUAL, SHORT = 1, 2, 8
+FULL, USUAL = 1, 8
 """The story asks the core cases and every such other case."""
 
-CLIENTS = {FULL: 16, USUAL: 8, SHORT: 4}
-"""Users at a time, half of them streaming long answers."""
+USERS = 4
+"""At a time, half of them streaming long answers."""
 
 
 class Demo:
     """Tells the story once; everything it starts ends with the ``with`` block of ``running``."""
 
-    def __init__(self, home: Path, repository: Path, say: Say, *, every: int = USUAL) -> None:
+    def __init__(
+        self, home: Path, repository: Path, say: Say, *, every: int = USUAL, users: int = USERS
+    ) -> None:
         self._say = say
         self._home = home
-        self._clients = CLIENTS[every]
+        self._clients = users
         self._stage = Stage(home, repository, say, every=every)
         self.story = Story()
 

@@ -6,11 +6,11 @@ import pytest
 
 from quality_lib.adapters.files.cases import load_cases
 from quality_lib.golden.plan import decode_channel
-from quality_lib.jobs.demo import FULL, SHORT, USUAL
+from quality_lib.jobs.demo import FULL, USUAL
 from quality_lib.jobs.demo_stage import thinned
 
 
-@pytest.mark.parametrize("every", [FULL, USUAL, SHORT])
+@pytest.mark.parametrize("every", [FULL, USUAL])
 def test_every_form_keeps_every_channel_and_the_core(every: int) -> None:
     whole = load_cases("builtin:core")
     asked = thinned(whole, every)
