@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adapters.test_scores_report import result as score_result
 
 from quality_lib import wiring
 from quality_lib.errors import OutsideFailure
@@ -20,6 +19,7 @@ from quality_lib.scoring.result import Depth, ScorePoint, ScoreResult
 from quality_lib.settings import Settings, load
 from quality_lib.snapshots.manifest import EnvironmentRecord, Manifest, WeightsRecord
 from quality_lib.snapshots.startup_check import ServerFacts
+from tests.adapters.pages.test_scores_report import result as score_result
 from tests.builders import comparison, golden_result, golden_verdict
 from tests.fakes_incidents import InMemoryIncidents
 from tests.fakes_snapshots import InMemorySnapshots

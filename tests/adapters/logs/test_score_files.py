@@ -21,7 +21,7 @@ from quality_lib.exchanges.row import BadLine, DropReason
 from quality_lib.exchanges.sampling import Counts
 from quality_lib.scoring.replay import BadToken, Contradiction, ReplayTotals, RowReplay
 from quality_lib.scoring.result import Depth
-from tests.adapters.test_scores_report import result
+from tests.adapters.pages.test_scores_report import result
 from tests.scoring.builders import GOOD, LOW, part
 
 COUNTS = Counts(

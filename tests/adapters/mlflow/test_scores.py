@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adapters.test_scores_report import result
 
 from quality_lib.adapters.mlflow.scores import MlflowScores, metrics
 from quality_lib.errors import OutsideFailure
 from quality_lib.records import Summary
 from quality_lib.scoring.result import Depth
+from tests.adapters.pages.test_scores_report import result
 
 pytestmark = pytest.mark.stack
 

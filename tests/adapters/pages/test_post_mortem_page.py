@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import pytest
-from tests.adapters.test_report_html import HOSTILE, Page
 
 from quality_lib.adapters.pages.post_mortem_page import (
     post_mortem_json,
@@ -17,6 +16,7 @@ from quality_lib.adapters.pages.post_mortem_page import (
 from quality_lib.rollout.journal import Event, Rejected
 from quality_lib.rollout.post_mortem import post_mortem
 from quality_lib.rollout.post_mortem_facts import Facts, FileFacts, TensorChange, TensorFacts
+from tests.adapters.pages.test_report_html import HOSTILE, Page
 from tests.builders import case_comparison, comparison, golden_result, golden_verdict
 from tests.rollout.post_mortem_builders import AT, facts, nothing, record
 
