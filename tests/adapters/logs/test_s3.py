@@ -16,8 +16,8 @@ from botocore.exceptions import (
 )
 
 from quality_lib.adapters.logs.local import LocalLogs
-from quality_lib.adapters.logs.store import log_store, store_at
 from quality_lib.adapters.logs.s3 import S3Logs, s3_client
+from quality_lib.adapters.logs.store import log_store, store_at
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.exchanges.ports import ObjectGone
 from quality_lib.settings import GateSettings, LogSettings, ServiceSettings

@@ -14,6 +14,7 @@ from quality_lib.adapters.vllm import command as command_module
 from quality_lib.adapters.vllm.command import (
     EXTENSION_OPTION,
     HUGE_PAGES,
+    WHOLE_PROMPTS,
     is_cpu_build,
     server_env,
     takes_extension,
@@ -43,6 +44,25 @@ def test_the_operators_own_extension_goes_first(spelling: str) -> None:
     command = vllm_command(spec, 8000)
     assert EXTENSION not in command
     assert f"{spelling}=theirs.Worker" in command
+
+
+@pytest.mark.parametrize(
+    ("args", "cpu", "whole"),
+    [
+        ((), True, True),
+        ((), False, False),
+        (("--max-model-len", "2048"), True, True),
+        (("--enable-chunked-prefill",), True, False),
+        (("--max-num-batched-tokens", "512"), True, False),
+        (("--max_num_batched_tokens=512",), True, False),
+    ],
+)
+def test_a_cpu_build_reads_prompts_whole_unless_told_otherwise(
+    args: tuple[str, ...], cpu: bool, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_module, "is_cpu_build", lambda: cpu)
+    command = vllm_command(EngineSpec(Path("/m"), "chat", args), 8000)
+    assert (WHOLE_PROMPTS in command) is whole
 
 
 @pytest.mark.parametrize(("processors", "threads"), [(1, "1"), (2, "1"), (3, "1"), (16, "8")])
