@@ -23,6 +23,7 @@ BENCHES: dict[str, list[str]] = {
     "drift_simulation": ["--out", str(RESULTS / "drift_simulation.json")],
     "route_reload": ["--out", str(RESULTS / "route_reload.json")],
     "live_fingerprint": ["--out", str(RESULTS / "live_fingerprint.json")],
+    "flips_found": ["--out", str(RESULTS / "flips_found.json")],
     "guard_overhead": ["--rounds", "5", "--out", str(RESULTS / "guard_overhead.json")],
 }
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.faults.weight_steps import seed_of
 from bench.matrix.halves import Halves
-from bench.matrix.methods.product import limits_for
+from bench.matrix.methods.product import limits_for, reading_of
 from bench.matrix.recording import Check
 from bench.measures import share
 from quality_lib.drift.calibrate import calibrate
@@ -37,16 +37,16 @@ def procedure(
 ) -> dict[str, Any]:
     """Return pages in health and hours until a page, by row; ``refused`` where calibration is impossible."""
     readings = [
-        check.as_reading()
+        reading_of(check)
         for check in halves.calibration
         if check.head.check_id != reference.head.check_id
     ]
     try:
         limits = limits_for(readings)
-        known = calibrate(readings, reference.as_reading(), limits)
+        known = calibrate(readings, reading_of(reference), limits)
     except NoData as error:
         return {"refused": str(error)}
-    one = _Endpoint(reference.as_reading(), known, limits, runs, most_hours)
+    one = _Endpoint(reading_of(reference), known, limits, runs, most_hours)
     return {
         "calibration_checks": len(readings),
         "calibration_is_exact": known.is_deterministic,
@@ -89,7 +89,7 @@ def _healthy(one: _Endpoint, healthy: Sequence[Check]) -> dict[str, Any]:
     state, pages, unknown = SequentialState(), 0, 0
     ordered = sorted(healthy, key=lambda check: (check.head.start, check.head.at))
     for check in ordered:
-        told = decide(check.as_reading(), one.reference, one.known, state, one.limits)
+        told = decide(reading_of(check), one.reference, one.known, state, one.limits)
         pages += told.pages
         unknown += told.changed is Tri.UNKNOWN
         state = SequentialState() if told.pages else told.state
@@ -112,7 +112,7 @@ def _endless(checks: Sequence[Check], seed: int) -> Iterator[CheckReading]:
     """Give the checks of one instance of a fault again and again, each under a name of its own."""
     draws = random.Random(seed)
     fault = draws.choice(sorted({check.head.fault for check in checks}))
-    readings = [check.as_reading() for check in checks if check.head.fault == fault]
+    readings = [reading_of(check) for check in checks if check.head.fault == fault]
     number = 0
     while True:
         number += 1

@@ -118,6 +118,19 @@ def test_the_product_scores_facts_then_bits_then_movement() -> None:
     assert fact == math.inf
 
 
+def test_scores_of_decoded_answers_are_not_the_products() -> None:
+    score = product.METHOD.learn([made("ref", 1), *_spread(40, 0.0)])
+    one = made("m", 2)
+    rows = tuple(
+        dataclasses.replace(row, logprobs=tuple(lp - 0.5 for lp in row.logprobs if lp is not None))
+        if row.channel in {"greedy", "seeded"} else row
+        for row in one.rows
+    )  # fmt: skip
+    assert score(Check(one.head, rows)) == score(one)
+    forked = made("m", 2, forks=3)
+    assert score(forked) > score(one)  # type: ignore[operator]
+
+
 def test_the_product_says_nothing_with_too_little_to_learn_from() -> None:
     assert product.METHOD.learn([made("ref", 1), made("h", 1, noise=0.01)])(made("g", 2)) is None
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
+import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +23,10 @@ from bench.matrix.methods import (
     perplexity,
     rolling_z,
     rut,
+    sampler_noise,
     scored_delta,
 )
+from bench.matrix.methods.sampler_noise import Noise
 from bench.matrix.recording import SAMPLED, Check, Row
 from tests.bench.recordings import check
 
@@ -248,8 +253,103 @@ def _seeded(*answers: tuple[int, ...] | None) -> Check:
         (_seeded(None, (4, 5, 6)), 1 / 4),
     ],
 )
-def test_hazard(now: Check, expected: float) -> None:
-    assert difr.hazard(now, _seeded((1, 2, 3), (4, 5, 6))) == pytest.approx(expected)
+def test_without_known_noise_each_fork_counts_as_clipped(now: Check, expected: float) -> None:
+    reference = _seeded((1, 2, 3), (4, 5, 6))
+    assert difr.margin(now, reference, None) == pytest.approx(difr.CLIP * expected)
+
+
+VOCABULARY = 50
+
+
+def _drawn(scores: Sequence[Sequence[float]], noise: Noise, **changed: Any) -> Row:
+    """Let the reproduced sampler answer: at each step the token with the largest score plus noise."""
+    tokens = tuple(
+        max(range(len(step)), key=lambda token: step[token] + noise.of(place, token))
+        for place, step in enumerate(scores)
+    )
+    logprobs = tuple(step[token] for step, token in zip(scores, tokens, strict=True))
+    return Row("a", "seeded", 1, **{"token_ids": tokens, "logprobs": logprobs, **changed})
+
+
+def _distributions(seed: int, steps: int = 40) -> list[list[float]]:
+    draws = random.Random(seed)
+    found = []
+    for _ in range(steps):
+        logits = [draws.gauss(0, 2) for _ in range(VOCABULARY)]
+        whole = math.log(math.fsum(map(math.exp, logits)))
+        found.append([logit - whole for logit in logits])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_recorded_answers_tell_whether_their_noise_is_known(seed: int) -> None:
+    scores = _distributions(seed)
+    row = _drawn(scores, Noise(42))
+    assert sampler_noise.explains([row], Noise(42))
+    assert not sampler_noise.explains([row], Noise(43))
+    greedy = tuple(max(range(VOCABULARY), key=step.__getitem__) for step in scores)
+    best = tuple(step[token] for step, token in zip(scores, greedy, strict=True))
+    assert not sampler_noise.explains([Row("a", "seeded", 1, greedy, best)], Noise(42))
+    assert not sampler_noise.explains(
+        [Row("a", "seeded", 1, row.token_ids[:9], row.logprobs[:9])], Noise(42)
+    )
+
+
+def test_margins_are_those_of_the_two_winners() -> None:
+    noise, scores = Noise(42), _distributions(1)
+    healthy = check(_drawn(scores, noise))
+    score = difr.METHOD.learn([healthy])
+    assert score(healthy) == 0.0
+    tokens, logprobs = healthy.rows[0].token_ids, healthy.rows[0].logprobs
+    # Another token with so much less, noise included, is taken at the sixth step.
+    other = (tokens[5] + 1) % VOCABULARY
+    for less, expected in ((0.2, 0.2), (0.001, 0.001), (-0.1, 0.1), (3.0, difr.CLIP)):
+        value = logprobs[5] + noise.of(5, tokens[5]) - less - noise.of(5, other)  # type: ignore[operator]
+        row = Row("a", "seeded", 1, (*tokens[:5], other, *tokens[6:]),
+                  (*logprobs[:5], value, *logprobs[6:]))  # fmt: skip
+        assert score(check(row)) == pytest.approx(expected / 6)
+    lost = Row("a", "seeded", 1, (*tokens[:5], other), (*logprobs[:5], None))
+    assert score(check(lost)) == pytest.approx(difr.CLIP / 6)
+
+
+def test_a_turned_close_race_counts_less_than_another_temperature() -> None:
+    noise, scores = Noise(42), _distributions(2)
+    draws = random.Random(9)
+    rounding = [[x + draws.gauss(0, 0.05) for x in step] for step in scores]
+    score = difr.METHOD.learn([check(_drawn(scores, noise))])
+
+    def hot(step: Sequence[float], place: int) -> int:
+        return max(range(VOCABULARY), key=lambda t: step[t] / 1.5 + noise.of(place, t))
+
+    tokens = tuple(hot(step, place) for place, step in enumerate(scores))
+    told = tuple(step[token] for step, token in zip(scores, tokens, strict=True))
+    close, far = (
+        score(check(_drawn(rounding, noise))),
+        score(check(Row("a", "seeded", 1, tokens, told))),
+    )
+    assert close is not None
+    assert far is not None
+    assert 0 < 4 * close < far
+
+
+def test_the_noise_is_that_of_vllms_own_sampler() -> None:
+    import torch
+
+    found = importlib.util.find_spec("vllm")
+    assert found is not None
+    root = Path(str(found.origin)).parent
+    name = "_C_AVX2"
+    if torch.cpu._is_avx512_supported():
+        name = "_C" if torch.cpu._is_avx512_bf16_supported() else "_C_AVX512"
+    library = root / f"{name}.abi3.so"
+    if not library.exists():
+        pytest.skip("this vLLM is not the build for processors")
+    torch.ops.load_library(str(library))
+    logits = torch.tensor(_distributions(3))
+    seeds = sampler_noise.step_seeds(42, len(logits))
+    theirs = torch.ops._C.fused_gumbel_argmax(logits, torch.tensor(seeds)).tolist()
+    assert theirs == list(_drawn(logits.tolist(), Noise(42)).token_ids)
+    assert len(set(theirs)) > 10
 
 
 # --- perplexity, rolling z, Kayenta -----------------------------------------------------------------------------------
@@ -294,3 +394,37 @@ def test_mann_whitney_as_scipy_computes_it(one: list[float], other: list[float])
 
 def test_mann_whitney_of_equal_values_says_nothing() -> None:
     assert kayenta.mann_whitney_p([1.0, 1.0], [1.0, 1.0, 1.0]) == 1.0
+    assert kayenta.tolerant_p([1.0, 1.0], [1.0, 1.0, 1.0]) == 1.0
+
+
+def test_the_shift_is_the_median_of_all_differences() -> None:
+    assert kayenta.shift_of([3.0, 5.0], [1.0, 2.0, 4.0]) == pytest.approx(1.5)  # -1 1 1 2 3 4
+
+
+def test_the_tolerance_is_kayentas_own() -> None:
+    """A metric is bad when the whole 98 % interval of the shift lies beyond a quarter of its estimate."""
+    draws, verdicts = random.Random(1), []
+    for shift in (-2.0, -1.2, -0.6, -0.3, 0.0, 0.35, 0.8, 1.0, 1.5, 2.0):
+        one = [draws.gauss(shift, 0.7) for _ in range(8)]
+        other = [draws.gauss(0, 0.7) for _ in range(12)]
+        # The interval: every shift that the test does not refuse, looked for on a grid.
+        kept = [
+            place / 20
+            for place in range(-80, 80)
+            if kayenta.mann_whitney_p([x - place / 20 for x in one], other) > 0.02
+        ]
+        allowed = abs(0.25 * kayenta.shift_of(one, other))
+        low, high = min(kept), max(kept)
+        if min(abs(low - allowed), abs(high + allowed)) > 0.1:  # else the grid is too coarse
+            is_bad = low > allowed or high < -allowed
+            assert (kayenta.tolerant_p(one, other) < 0.02) is is_bad, (shift, low, high, allowed)
+            verdicts.append(is_bad)
+    assert len(verdicts) >= 6
+    assert {True, False} == set(verdicts)
+
+
+def test_a_shift_may_be_significant_and_within_the_tolerance() -> None:
+    one, other = [x + 0.5 for x in range(6, 14)], [float(x) for x in range(12)]
+    assert kayenta.shift_of(one, other) == pytest.approx(4.5)
+    assert kayenta.mann_whitney_p(one, other) < 1 - kayenta.CONFIDENCE
+    assert kayenta.tolerant_p(one, other) > 1 - kayenta.CONFIDENCE

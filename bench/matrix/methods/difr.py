@@ -1,8 +1,13 @@
-"""Token-DiFR (Karvonen et al., 2025) as a replay of seeds: does the same draw give the same token?
+"""Token-DiFR (Karvonen et al., 2025) on seeded answers: how far apart are the tokens that the same draw chose?
 
-The published score is the margin, after the sampler's noise, between the reference's token and the served one. A
-recording holds no noise, so what is counted here is the mismatch itself, up to the first one: after it the contexts
-differ. On a server that repeats itself any mismatch is proof.
+A sampler takes the token whose log-probability plus noise is the largest, and with the seed the noise is known
+(``sampler_noise``). At the first token that differs from the healthy answer both servers saw the same context, and each
+server's winning value is known from its recording. The score is the distance of the two, clipped, per token that could
+have differed. A race that healthy rounding has turned is close by construction and counts next to nothing.
+
+The published margin takes both values from the reference, at every token. That cannot be had here: no recording holds
+the healthy model's score of a token that it did not draw, nor its scores of other tokens in a context that only the
+served answer has. Where the noise does not explain the healthy answers (another engine), each fork counts as clipped.
 """
 
 from __future__ import annotations
@@ -10,23 +15,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.matrix.methods.method import Method, Scorer, pairs
-from bench.matrix.recording import Check
+from bench.matrix.methods.sampler_noise import Noise, explains
+from bench.matrix.probes import SEED
+from bench.matrix.recording import Check, Row
+
+CLIP = 0.5
+"""Nats; the authors' own."""
 
 
 def learn(healthy: Sequence[Check]) -> Scorer:
-    """Replay the seeds of the first healthy check."""
-    return lambda check: hazard(check, healthy[0])
+    """Replay the seeds of the first healthy check; see whether the noise is the one that its sampler drew."""
+    noise = Noise(SEED)
+    known = noise if explains(healthy[0].of("seeded"), noise) else None
+    return lambda check: margin(check, healthy[0], known)
 
 
-def hazard(check: Check, reference: Check) -> float | None:
-    """Return mismatches per token that could have been one; a refused answer is one at its first token."""
-    forks, exposed = len(check.missing("seeded")), len(check.missing("seeded"))
+def margin(check: Check, reference: Check, noise: Noise | None) -> float | None:
+    """Return clipped margins per token that could have forked; a refused answer is one at its first token."""
+    refused = len(check.missing("seeded"))
+    total, exposed = refused * CLIP, refused
     for row, other in pairs(check, reference, "seeded"):
-        same = first_difference(row.token_ids, other.token_ids)
-        length = len(other.token_ids)
-        forks += same is not None
-        exposed += length if same is None else same + 1
-    return forks / exposed if exposed else None
+        fork = first_difference(row.token_ids, other.token_ids)
+        exposed += len(other.token_ids) if fork is None else fork + 1
+        total += 0.0 if fork is None else distance(row, other, fork, noise)
+    return total / exposed if exposed else None
+
+
+def distance(row: Row, other: Row, place: int, noise: Noise | None) -> float:
+    """Return how far the winning values of two servers lie apart at one place; ``CLIP`` where that is not known."""
+    values = [winning_value(one, place, noise) for one in (row, other)]
+    if values[0] is None or values[1] is None:
+        return CLIP
+    return min(CLIP, abs(values[0] - values[1]))
+
+
+def winning_value(row: Row, place: int, noise: Noise | None) -> float | None:
+    """Return the log-probability of the chosen token plus its noise; None where either is not known."""
+    if noise is None or place >= min(len(row.token_ids), len(row.logprobs)):
+        return None
+    score = row.logprobs[place]
+    return None if score is None else score + noise.of(place, row.token_ids[place])
 
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
@@ -37,4 +65,4 @@ def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
     return None if len(one) == len(other) else min(len(one), len(other))
 
 
-METHOD = Method("Token-DiFR, replay", ("seeded",), learn, "Karvonen et al., arXiv 2511.20621")
+METHOD = Method("Token-DiFR", ("seeded",), learn, "Karvonen et al., arXiv 2511.20621")

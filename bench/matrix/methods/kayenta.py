@@ -1,19 +1,23 @@
 """Mann-Whitney as in Kayenta's canary analysis: do the prompts' confidences come from another distribution?
 
-Control: the healthy checks. Experiment: one check. The score is ``-log10 p`` of the two-sided test; Kayenta's own rule
-adds that the confidence interval of the shift must lie beyond a tolerance of a quarter of the shift's estimate.
-Re-implemented from the description.
+Control: the healthy checks. Experiment: one check. Kayenta calls a metric bad when the 98 % confidence interval of the
+shift (Hodges and Lehmann's) lies as a whole beyond a tolerance of a quarter of the shift's estimate. The interval is the
+test turned round, so that is the same as a test of the experiment with the tolerance taken back, and ``-log10 p`` of
+that test is the score. Re-implemented from the description.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
 from bench.matrix.methods.method import Method, Scorer, mean
 from bench.matrix.recording import Check
 
 CONFIDENCE = 0.98
+TOLERANCE = 0.25
+"""Of the estimated shift; less than that does not matter."""
 CONTROL = 24
 """Healthy checks in the control group: a day."""
 LEAST_P = 1e-300
@@ -25,9 +29,20 @@ def learn(healthy: Sequence[Check]) -> Scorer:
 
     def score(check: Check) -> float | None:
         own = confidences(check)
-        return -math.log10(max(LEAST_P, mann_whitney_p(own, control))) if own and control else None
+        return -math.log10(max(LEAST_P, tolerant_p(own, control))) if own and control else None
 
     return score
+
+
+def tolerant_p(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the two-sided p-value of a shift beyond the tolerance."""
+    allowed = TOLERANCE * shift_of(one, other)
+    return mann_whitney_p([value - allowed for value in one], other)
+
+
+def shift_of(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return Hodges and Lehmann's estimate: the median of all differences between the groups."""
+    return statistics.median(a - b for a in one for b in other)
 
 
 def confidences(check: Check) -> list[float]:

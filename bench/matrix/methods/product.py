@@ -28,13 +28,23 @@ LEAST_SD = 1e-3
 
 def learn(healthy: Sequence[Check]) -> Scorer:
     """Calibrate on the healthy checks with the first as reference; too few of them: no score at all."""
-    reference = healthy[0].as_reading()
-    readings = [check.as_reading() for check in healthy[1:]]
+    reference = reading_of(healthy[0])
+    readings = [reading_of(check) for check in healthy[1:]]
     try:
         known = calibrate(readings, reference, limits_for(readings))
     except NoData:
         return lambda check: None
     return lambda check: score(check, reference, known)
+
+
+def reading_of(check: Check) -> CheckReading:
+    """Return a check as the product reads it: of what was decoded the tokens and the facts, and no scores."""
+    reading = check.as_reading()
+    probes = (
+        probe if probe.channel in SCORED else dataclasses.replace(probe, logprobs=())
+        for probe in reading.probes
+    )
+    return dataclasses.replace(reading, probes=tuple(probes))
 
 
 def limits_for(readings: Sequence[CheckReading]) -> DriftLimits:
@@ -52,7 +62,7 @@ def limits_for(readings: Sequence[CheckReading]) -> DriftLimits:
 
 def score(check: Check, reference: CheckReading, known: Calibration) -> float | None:
     """Return how far outside health the check is; infinite when a fact is broken."""
-    reading = check.as_reading()
+    reading = reading_of(check)
     if breaches(reading, reference):
         return math.inf
     pairs = pair_up(reading, reference)
