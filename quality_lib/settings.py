@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from quality_lib.drift.limits import DriftLimits
+from quality_lib.drift.limits import DriftLimits, check_loads
 from quality_lib.errors import BadInput
 from quality_lib.exchanges.field_map import compile_fields
 from quality_lib.exchanges.layout import check_layout
@@ -108,14 +108,14 @@ class DriftSettings(_Strict):
     """Scored tokens of one round of the sentinel set."""
     loads: tuple[int, ...] = (1, 4, 16)
     """Probes at once under which health is calibrated; the hourly check asks one at a time."""
+    decode_every: int = Field(default=4, ge=0)
+    """Of so many bursts of healthy checks one is decoded too, so that texts have a healthy rate; 0: none."""
     limits: DriftLimits = DriftLimits()
 
     @field_validator("loads")
     @classmethod
     def _hold_the_hourly_load(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if 1 not in value or not all(1 <= load <= 256 for load in value):
-            raise ValueError("must hold 1, the load of the hourly check, and lie between 1 and 256")
-        return value
+        return check_loads(value)
 
 
 class EngineSettings(_Strict):

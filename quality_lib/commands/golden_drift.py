@@ -10,12 +10,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from quality_lib.adapters.files.baseline import read_baseline
-from quality_lib.adapters.files.sentinel import read_faults, write_sentinel
+from quality_lib.adapters.files.sentinel import write_sentinel
 from quality_lib.commands.output import AsJson, emit_json, plain, stderr, stdout
 from quality_lib.commands.stage_progress import stage_progress
+from quality_lib.drift.limits import check_loads
+from quality_lib.drift.paired import OF_TEXTS
 from quality_lib.errors import BadInput
 from quality_lib.golden.drift_record import DriftRecord
 from quality_lib.jobs import calibration as jobs
+from quality_lib.jobs.sentinel import sentinel_of
 from quality_lib.settings import Settings, config_path, load
 
 Config = Annotated[
@@ -52,7 +55,10 @@ def sentinel(
     ] = None,
     faults: Annotated[
         Path | None,
-        typer.Option(help='Recorded faults, {"fault": {"case": sigmas}}: choose what sees them.'),
+        typer.Option(
+            help="Folder of recorded faults (Parquet, as the silent-fault matrix makes them): choose the cases that "
+            "see them. Take recordings that nothing is judged by later."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,12 +69,12 @@ def sentinel(
     """
     known = read_baseline(baseline)
     settings = _settings(config)
-    found = jobs.sentinel_of(
+    found = sentinel_of(
         settings.service(service or known.service),
         known,
         count=cases,
         tokens=tokens,
-        faults=read_faults(faults) if faults else None,
+        faults=faults,
     )
     write_sentinel(out, found)
     if as_json:
@@ -77,6 +83,7 @@ def sentinel(
             "cases": [plain(pick) for pick in found.picks],
             "scored_tokens": found.scored_tokens,
             "dropped": dict(found.dropped),
+            "unseen_faults": list(found.unseen),
         })
         return
     table = Table("case", "tokens", "why it was taken")
@@ -88,6 +95,8 @@ def sentinel(
         f"{len(found.dropped)} cases left out as restless or without scores: {out}",
         highlight=False,
     )
+    if found.unseen:
+        _note(f"{len(found.unseen)} recorded faults are seen by no case: {', '.join(found.unseen)}")
 
 
 def calibrate(
@@ -103,6 +112,14 @@ def calibrate(
     loads: Annotated[
         str | None,
         typer.Option(help="Probes at once, such as 1,4,16; default from quality.yaml."),
+    ] = None,
+    decode_every: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Of so many bursts of four checks one also lets the model answer the set, which generates about half as "
+            "many tokens as a check scores; 0: none. Default from quality.yaml.",
+        ),
     ] = None,
     resume: Annotated[
         bool,
@@ -126,7 +143,9 @@ def calibrate(
     """Learn what the scores of a healthy service look like; writes calibration.json beside the baseline.
 
     Only do this while the service is known to be good. Every load is asked with a warm and a cold
-    cache. A calibration needs several server starts: restart the server and run the same command with
+    cache. Some checks also let the model answer: when 200 have (of 800 by default), sampler and decoding
+    are judged by their healthy rate too, and every hourly check lets it answer the set; before that they
+    stay out. A calibration needs several server starts: restart the server and run the same command with
     --resume. Exit code 4 while there is too little, with what is missing; everything is kept.
     """
     with stage_progress() as progress:
@@ -137,6 +156,7 @@ def calibrate(
             out,
             checks=checks,
             loads=_loads(loads),
+            decode_every=decode_every,
             resume=resume,
             sentinel=sentinel,
             start=start,
@@ -157,6 +177,8 @@ def calibrate(
             "is_deterministic": known.is_deterministic,
             "recheck_correlation": known.recheck_correlation,
             "largest_e": known.largest_e,
+            "checks_decoded": made.checks_decoded,
+            "statistics": sorted(known.known),
         })
         return
     if accepted_by is not None:
@@ -168,9 +190,18 @@ def calibrate(
     )
     stdout.print(
         f"calibrated on {known.checks} checks, {known.starts} server starts and {len(known.blocks)} "
-        f"blocks: {way}\nkept in {made.file}; 'quality snapshot create --baseline' takes it along",
+        f"blocks: {way}\n{_texts(made)}\nkept in {made.file}; 'quality snapshot create --baseline' takes it along",
         highlight=False,
     )
+
+
+def _texts(made: jobs.Calibrated) -> str:
+    """Say whether what the model answers is judged, beside how it scores."""
+    judged = [name for name in OF_TEXTS if name in made.calibration.known]
+    answered = f"{made.checks_decoded} checks let the model answer"
+    if judged:
+        return f"{answered}: {' and '.join(judged)} are judged by their healthy rate too"
+    return f"{answered}: too few to judge sampler and decoding, which stay out"
 
 
 def drift_record(drift: DriftRecord | None) -> dict[str, Any] | None:
@@ -202,14 +233,12 @@ def _loads(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= 256 for part in parts):
+    if not all(part.isascii() and part.isdigit() for part in parts):
         raise BadInput(f"'{text}' is no list of loads", field="--loads", fix="such as 1,4,16")
-    loads = tuple(int(part) for part in parts)
-    if 1 not in loads:
-        raise BadInput(
-            f"'{text}' lacks 1, the load of the hourly check", field="--loads", fix="such as 1,4,16"
-        )
-    return loads
+    try:
+        return check_loads([int(part) for part in parts])
+    except ValueError as error:
+        raise BadInput(f"'{text}' {error}", field="--loads", fix="such as 1,4,16") from None
 
 
 def _settings(config: Path | None) -> Settings:

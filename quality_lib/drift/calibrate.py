@@ -19,7 +19,7 @@ from quality_lib.drift.equality import compare_bits
 from quality_lib.drift.evalue import WEIGHTS, combine, rank_e
 from quality_lib.drift.healthy import QUANTILE, Healthy, Sums, healthy_of, sums_of
 from quality_lib.drift.limits import DriftLimits
-from quality_lib.drift.paired import Pair, Statistic, Statistics, pair_up, statistics
+from quality_lib.drift.paired import OF_TEXTS, Pair, Statistic, Statistics, pair_up, statistics
 from quality_lib.drift.reading import Block, CheckReading, Key
 from quality_lib.errors import BadInput, NoData
 
@@ -32,7 +32,8 @@ def calibrate(
 ) -> Calibration:
     """Learn what healthy checks look like (detection anchors, 4.3.1).
 
-    Every check is measured with means and spreads of the *other* blocks, as a future block will be.
+    Every check is measured with means and spreads of the *other* blocks, as a future block will be. Not every
+    check need be decoded: the statistics of texts are left out, with their probes, until ``min_checks`` are.
 
     Raises:
         NoData: too few checks, blocks or starts; says how many more.
@@ -59,7 +60,7 @@ def calibrate(
         checks=len(readings),
         blocks=blocks,
         is_deterministic=is_exact,
-        healthy=learned.healthy(None),
+        healthy=_looked_at(learned.healthy(None), health),
         statistics=health,
         recheck_correlation=_recheck_correlation(health, found, bursts, limits),
         bursts=_burst_values(health, found, bursts, limits.calibration_risk),
@@ -177,11 +178,20 @@ def _health(
         for check, number in zip(found, numbers, strict=True)
         if (value := check[name]) is not None
     ]
-    if not rows:
+    # With few values a statistic brings next to no evidence, and takes weight from those that do.
+    if not rows or (name in OF_TEXTS and len(rows) < limits.min_checks):
         return None
     values, blocks = [v for v, _ in rows], [b for _, b in rows]
     effect = block_effect(values, blocks)
     return StatisticHealth(tuple(values), tuple(blocks), effect, limits.block_sigmas)
+
+
+def _looked_at(
+    healthy: Mapping[Key, Healthy], health: Mapping[Statistic, StatisticHealth]
+) -> dict[Key, Healthy]:
+    """Leave out the probes that no statistic of the calibration looks at."""
+    idle = {channel for name, own in OF_TEXTS.items() if name not in health for channel in own}
+    return {key: known for key, known in healthy.items() if known.is_measured or key[1] not in idle}
 
 
 def _recheck_correlation(
@@ -190,16 +200,20 @@ def _recheck_correlation(
     bursts: Sequence[str | None],
     limits: DriftLimits,
 ) -> float | None:
-    """Return the largest correlation within bursts beyond what their block explains."""
+    """Return the largest correlation within bursts beyond what their block explains.
+
+    None where a statistic has too few bursts: what is multiplied must have been measured.
+    """
     correlations = []
     for name, known in health.items():
         named = [b for b, check in zip(bursts, found, strict=True) if check[name] is not None]
         centred = adjusted(known.values, known.blocks, BlockEffect(known.effect.between_sd), 0.0)
         rows = [(x, b) for x, b in zip(centred, named, strict=True) if b is not None]
-        if len({b for _, b in rows}) >= limits.min_blocks:
-            one = intraclass_correlation([x for x, _ in rows], [b for _, b in rows])
-            if one is not None:
-                correlations.append(one)
+        if len({b for _, b in rows}) < limits.min_blocks:
+            return None
+        one = intraclass_correlation([x for x, _ in rows], [b for _, b in rows])
+        if one is not None:
+            correlations.append(one)
     return max(correlations, default=None)
 
 
@@ -209,11 +223,14 @@ def _burst_values(
     bursts: Sequence[str | None],
     risk: float,
 ) -> tuple[float, ...]:
-    """Return the mean e-value of each healthy burst, a check's own value taken out of its rank."""
+    """Return the mean e-value of each healthy burst, a check's own value taken out of its rank.
+
+    Checks that lack a statistic are left out: the bursts to be ranked among these have all.
+    """
     share, known = risk / len(WEIGHTS), frozenset(health)
     groups: dict[str, list[float]] = {}
     for check, burst in zip(found, bursts, strict=True):
-        if burst is None:
+        if burst is None or any(check[name] is None for name in health):
             continue
         e = {
             name: None

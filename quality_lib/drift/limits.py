@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+HOURLY_LOAD, MOST_LOAD = 1, 256
+"""Probes at once: of the hourly check, and the most that a calibration may ask."""
 
 
 @dataclass(frozen=True)
@@ -76,3 +80,16 @@ class DriftLimits:
     def _require(self, name: str, holds: bool, what: str) -> None:
         if not holds:
             raise ValueError(f"{name} must {what}")
+
+
+def check_loads(loads: Sequence[int]) -> tuple[int, ...]:
+    """Return the loads of a calibration.
+
+    Raises:
+        ValueError: they lack the load of the hourly check, or one is none.
+    """
+    if HOURLY_LOAD not in loads or not all(1 <= load <= MOST_LOAD for load in loads):
+        raise ValueError(
+            f"must hold {HOURLY_LOAD}, the load of the hourly check, and lie between 1 and {MOST_LOAD}"
+        )
+    return tuple(loads)

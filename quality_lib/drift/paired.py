@@ -33,6 +33,12 @@ class Statistic(StrEnum):
     """S5: greedy answers that went another way, early ones counting more."""
 
 
+OF_TEXTS: Mapping[Statistic, frozenset[str]] = {
+    Statistic.REPLAY: SEEDED,
+    Statistic.FORKS: GREEDY,
+}
+"""Statistics of what was decoded, with the channels that they look at."""
+
 Statistics = Mapping[Statistic, float | None]
 """None: no probe of the check speaks to it."""
 
@@ -139,8 +145,8 @@ def statistics(pairs: Sequence[Pair], healthy: Mapping[Key, Healthy]) -> Statist
         Statistic.MAX_Z: max(z.values(), default=None),
         # Stouffer et al. 1949, two-sided: a fall counts as much as a rise.
         Statistic.SIGNED: abs(math.fsum(signed)) / math.sqrt(len(signed)) if signed else None,
-        Statistic.REPLAY: _over(pairs, healthy, SEEDED, _replay_residual),
-        Statistic.FORKS: _over(pairs, healthy, GREEDY, _fork_residual),
+        Statistic.REPLAY: _over(pairs, healthy, OF_TEXTS[Statistic.REPLAY], _replay_residual),
+        Statistic.FORKS: _over(pairs, healthy, OF_TEXTS[Statistic.FORKS], _fork_residual),
     }
 
 

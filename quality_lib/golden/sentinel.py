@@ -2,7 +2,8 @@
 
 Detection anchors, 4.1: about 16 cases and 1,000 scored tokens; cases that are restless in health are
 left out; then always the case that adds most, by recorded faults where there are any, else by what of
-the model it covers.
+the model it covers. A fault counts as seen by Stouffer's sum over the chosen cases, so a case that sees
+nothing costs something.
 """
 
 from __future__ import annotations
@@ -16,16 +17,14 @@ from quality_lib.errors import NoData
 from quality_lib.golden.answer import Channel
 from quality_lib.golden.baseline import Baseline, CaseBaseline
 from quality_lib.golden.case import GoldenCase, GoldenSet
+from quality_lib.golden.recorded_faults import LARGEST_Z, SEEN_Z, FaultZ
 
 UNDECIDED = math.log(0.52)
 """A greedy token at most this likely may have had a rival nearly as likely: it flips first."""
 WANTED_UNDECIDED = 4
 MOST_LONG = 1
-LARGEST_Z = 30.0
-"""One fault that throws a case far out must not outweigh all others."""
-
-FaultZ = Mapping[str, Mapping[str, float]]
-"""Fault → case → how many healthy deviations the case's score moved."""
+MOST_NAMES = 3
+"""Faults that are named where there are many."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,8 @@ class Sentinel:
     picks: tuple[Pick, ...]
     dropped: Mapping[str, str] = field(default_factory=dict)
     """Case → why it could not be taken at all."""
+    unseen: tuple[str, ...] = ()
+    """Recorded faults that no case sees, so that they could not choose."""
 
     @property
     def case_ids(self) -> tuple[str, ...]:
@@ -86,6 +87,9 @@ def choose_sentinel(
     left = [_candidate(c, baseline.cases[c.id]) for c in cases if c.id not in dropped]
     if not left:
         raise NoData("no case of the baseline can be scored, so there is no sentinel set")
+    visible = {name: z for name, z in (faults or {}).items() if _is_visible(z, left)}
+    unseen = tuple(sorted((faults or {}).keys() - visible.keys()))
+    sight = _Sight(visible)
     chosen: list[_Candidate] = []
     picks: list[Pick] = []
     while len(picks) < count:
@@ -94,14 +98,14 @@ def choose_sentinel(
         open_ones = [c for c in left if c.cost <= room and not (c.is_long and longs >= MOST_LONG)]
         if not open_ones:
             break
-        best = max(open_ones, key=lambda c: (*_worth(c, chosen, faults), -c.cost, c.case.id))
-        why = _why(best, chosen, faults)
-        picks.append(Pick(best.case.id, why, best.cost))
+        best = max(open_ones, key=lambda c: (*_worth(c, chosen, sight), -c.cost, c.case.id))
+        picks.append(Pick(best.case.id, _why(best, chosen, sight), best.cost))
         chosen.append(best)
+        sight.take(best)
         left.remove(best)
     if not picks:
         raise NoData(f"not one case can be scored with {tokens} tokens")
-    return Sentinel(baseline.golden_digest, baseline.run_ids[0], tuple(picks), dropped)
+    return Sentinel(baseline.golden_digest, baseline.run_ids[0], tuple(picks), dropped, unseen)
 
 
 def _unfit(cases: GoldenSet, baseline: Baseline) -> dict[str, str]:
@@ -171,35 +175,72 @@ def _coverage(one: _Candidate, chosen: Sequence[_Candidate]) -> dict[str, float]
     return gains
 
 
-def _weakest(chosen: Sequence[_Candidate], faults: FaultZ) -> tuple[float, str]:
-    """Return the fault that the chosen cases see least, by Stouffer's sum over the cases."""
-    if not chosen or not faults:
-        return 0.0, ""
-    sums = {
-        fault: math.fsum(min(LARGEST_Z, z.get(c.case.id, 0.0)) for c in chosen)
-        / math.sqrt(len(chosen))
-        for fault, z in faults.items()
-    }
-    name = min(sums, key=lambda fault: (sums[fault], fault))
-    return sums[name], name
+class _Sight:
+    """What the chosen cases see of each recorded fault, by Stouffer's sum over them."""
+
+    def __init__(self, faults: FaultZ) -> None:
+        self.faults = faults
+        self._sums = dict.fromkeys(faults, 0.0)
+        self._seen: set[str] = set()
+        self._cases = 0
+
+    def take(self, one: _Candidate) -> None:
+        """Count a case among the chosen ones."""
+        self._seen.update(self.new(one))
+        self._sums = {fault: z * math.sqrt(self._cases + 1) for z, fault in self.after(one)}
+        self._cases += 1
+
+    def after(self, one: _Candidate) -> list[tuple[float, str]]:
+        """Return what all would see with one more case."""
+        root = math.sqrt(self._cases + 1)
+        return [
+            ((self._sums[fault] + _seen(one, z)) / root, fault) for fault, z in self.faults.items()
+        ]
+
+    def weakest(self) -> float:
+        """Return the sum of the fault that is seen least; 0 while nothing is chosen."""
+        return min(self._sums.values()) / math.sqrt(self._cases) if self._cases else 0.0
+
+    def new(self, one: _Candidate) -> list[str]:
+        """Return the faults that no chosen case sees by itself, and this one does."""
+        return [
+            f for f, z in self.faults.items() if f not in self._seen and _seen(one, z) >= SEEN_Z
+        ]
+
+
+def _seen(one: _Candidate, z: Mapping[str, float]) -> float:
+    return min(LARGEST_Z, z.get(one.case.id, 0.0))
+
+
+def _is_visible(z: Mapping[str, float], cases: Sequence[_Candidate]) -> bool:
+    """Whether one case sees the fault, or all that were recorded under it do together."""
+    found = [_seen(c, z) for c in cases if c.case.id in z]
+    return bool(found) and max(*found, math.fsum(found) / math.sqrt(len(found))) >= SEEN_Z
 
 
 def _worth(
-    one: _Candidate, chosen: Sequence[_Candidate], faults: FaultZ | None
-) -> tuple[float, float]:
-    return (
-        _weakest([*chosen, one], faults)[0] if faults else 0.0,
-        math.fsum(_coverage(one, chosen).values()),
-    )
+    one: _Candidate, chosen: Sequence[_Candidate], sight: _Sight
+) -> tuple[float, float, float]:
+    """Return what a case would bring: the weakest fault, then all of them up to where they count as seen."""
+    coverage = math.fsum(_coverage(one, chosen).values())
+    if not sight.faults:
+        return 0.0, 0.0, coverage
+    after = sight.after(one)
+    return min(after)[0], math.fsum(min(SEEN_Z, z) for z, _ in after), coverage
 
 
-def _why(one: _Candidate, chosen: Sequence[_Candidate], faults: FaultZ | None) -> str:
+def _why(one: _Candidate, chosen: Sequence[_Candidate], sight: _Sight) -> str:
     parts = [name for name, _ in sorted(_coverage(one, chosen).items(), key=lambda item: -item[1])]
     adds = f"adds {', '.join(parts)}" if parts else "adds tokens of its own kind"
-    if not faults:
+    if not sight.faults:
         return adds
-    before, after = _weakest(chosen, faults), _weakest([*chosen, one], faults)
-    return f"the weakest fault, {after[1]}, from {before[0]:.1f} to {after[0]:.1f} sigma; {adds}"
+    new = sight.new(one)
+    shown = ", ".join([*new[:MOST_NAMES], *(["…"] if len(new) > MOST_NAMES else [])])
+    more = f"sees {_count(len(new), 'more fault')} ({shown})" if new else "sees no further fault"
+    z, fault = min(sight.after(one))
+    return (
+        f"{more}; the weakest fault, {fault}, from {sight.weakest():.1f} to {z:.1f} sigma; {adds}"
+    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Score the stored answers of a few cases once, at a chosen load and cache state. Pure but for a client."""
+"""Ask a few cases once, at a chosen load and cache state: score stored answers, decode. Pure but for a client."""
 
 from __future__ import annotations
 
@@ -7,12 +7,44 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 
 from quality_lib.drift.reading import Key
-from quality_lib.golden.answer import Answer, Channel, Fault, Probe
+from quality_lib.golden.answer import SCORED_CHANNELS, Answer, Channel, Fault, Probe
 from quality_lib.golden.case import GoldenSet
+from quality_lib.golden.mode import Mode
 from quality_lib.golden.ports import ModelClient
+from quality_lib.golden.reading import DECODED
 
 GIVE_UP_AFTER = 5
 """Lost requests in a row (each already tried again by the client) after which no more are sent."""
+DECODE_LOAD = 8
+"""Answers that are decoded at once, in a check as in its calibration, whatever is configured: what else is in a
+batch moves the last bits of a score, and with them a close race between two tokens."""
+
+
+async def ask_sentinel(
+    cases: GoldenSet,
+    references: Mapping[str, Answer],
+    keys: Collection[Key],
+    client: ModelClient,
+    mode: Mode,
+    name: str,
+    *,
+    salt: str,
+    repeats: int = 1,
+) -> tuple[Answer, ...]:
+    """Ask every probe of ``keys``: stored answers are scored in a mode, then cases are decoded.
+
+    Decoding is always done in one way: ``DECODE_LOAD`` at once, with a cold cache. ``name`` draws the order;
+    ``salt`` is a cache salt that nobody used before. ``repeats``: attempts at each score.
+    """
+    scored = await ask_round(
+        cases, references, [key for key in keys if key[1] not in DECODED], client,
+        load=mode.load, cache_salt=mode.salt(salt), seed=name, repeats=repeats,
+    )  # fmt: skip
+    decoded = await ask_round(
+        cases, references, [key for key in keys if key[1] in DECODED], client,
+        load=DECODE_LOAD, cache_salt=f"{salt}-decoded", seed=name,
+    )  # fmt: skip
+    return *scored, *decoded
 
 
 async def ask_round(
@@ -26,7 +58,7 @@ async def ask_round(
     seed: str,
     repeats: int = 1,
 ) -> tuple[Answer, ...]:
-    """Score every probe of ``keys``, ``load`` at once and in the order that ``seed`` draws.
+    """Ask every probe of ``keys``, ``load`` at once and in the order that ``seed`` draws.
 
     All first attempts come before the second ones. What was not sent because the server is gone
     counts as lost.
@@ -42,9 +74,11 @@ async def ask_round(
             if lost >= GIVE_UP_AFTER:
                 answers.append(Answer(probe, fault=Fault.TRANSPORT, error="the server is gone"))
                 return
-            answer = await client.score(
-                by_id[probe.case_id], probe, references[probe.case_id], cache_salt
-            )
+            case = by_id[probe.case_id]
+            if probe.channel in SCORED_CHANNELS:
+                answer = await client.score(case, probe, references[probe.case_id], cache_salt)
+            else:
+                answer = await client.decode(case, probe, cache_salt)
             lost = lost + 1 if answer.fault is Fault.TRANSPORT else 0
             answers.append(answer)
 

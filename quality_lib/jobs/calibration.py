@@ -10,29 +10,31 @@ from pathlib import Path
 from typing import Any
 
 from quality_lib import wiring
-from quality_lib.adapters.files.baseline import BASELINE, read_baseline
+from quality_lib.adapters.files.baseline import read_baseline
 from quality_lib.adapters.files.calibration import CALIBRATION, read_calibration, write_calibration
 from quality_lib.adapters.files.cases import load_cases
 from quality_lib.adapters.files.readings import ReadingsFolder
-from quality_lib.adapters.files.sentinel import read_sentinel
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.contract import breaches
 from quality_lib.drift.reading import Block, CheckReading, Key
 from quality_lib.drift.rebaseline import Phase, rule
 from quality_lib.drift.sequential import SequentialState
 from quality_lib.errors import BadInput, DigestMismatch, OutsideFailure
-from quality_lib.golden.answer import Answer
 from quality_lib.golden.baseline import Baseline
 from quality_lib.golden.case import GoldenSet
 from quality_lib.golden.learning import learn
 from quality_lib.golden.mode import BURST, Mode, mode_of_check, modes_of, platform_name
-from quality_lib.golden.parse import golden_digest
 from quality_lib.golden.ports import ModelClient, Progress
-from quality_lib.golden.reading import reading_of, reference_of, scored_keys
-from quality_lib.golden.sentinel import FaultZ, Sentinel, choose_sentinel
-from quality_lib.golden.sentinel_round import ask_round
+from quality_lib.golden.reading import (
+    DECODED,
+    decoded_keys,
+    reading_of,
+    reference_of,
+)
+from quality_lib.golden.sentinel_round import ask_sentinel
 from quality_lib.jobs.clock import Clock, Note, utc_now
 from quality_lib.jobs.deployment import Deployment, observe_deployment
+from quality_lib.jobs.sentinel import refuse_other_set, watched_keys
 from quality_lib.settings import ServiceSettings, Settings
 
 LOST_ROUNDS = 3
@@ -50,6 +52,8 @@ class Calibrated:
     """In this call."""
     checks_kept: int
     """In the folder, over all server starts."""
+    checks_decoded: int
+    """Of these, how many were decoded too."""
 
 
 @dataclass(frozen=True)
@@ -61,30 +65,19 @@ class _Rounds:
     baseline: Baseline
     reference: CheckReading
     keys: frozenset[Key]
+    """What is scored in every check."""
+    decoded: frozenset[Key]
+    """What is decoded in some."""
+    decode_every: int
     modes: tuple[Mode, ...]
     start: str
     is_start_told: bool
     clock: Clock
 
-
-def sentinel_of(
-    service: ServiceSettings,
-    baseline: Baseline,
-    *,
-    count: int | None = None,
-    tokens: int | None = None,
-    faults: FaultZ | None = None,
-) -> Sentinel:
-    """Choose the sentinel set of a baseline; None: as the service's settings say."""
-    cases = load_cases(service.golden.cases)
-    _refuse_other_set(service, cases, baseline)
-    return choose_sentinel(
-        cases,
-        baseline,
-        count=count or service.drift.sentinel_cases,
-        tokens=tokens or service.drift.sentinel_tokens,
-        faults=faults,
-    )
+    def keys_of(self, number: int) -> frozenset[Key]:
+        """Return what one of many checks asks: bursts are decoded whole, as a check with its re-checks is."""
+        is_decoded = self.decode_every > 0 and number // BURST % self.decode_every == 0
+        return self.keys | self.decoded if is_decoded else self.keys
 
 
 def calibrate_service(
@@ -95,6 +88,7 @@ def calibrate_service(
     *,
     checks: int,
     loads: Sequence[int] | None = None,
+    decode_every: int | None = None,
     resume: bool = False,
     sentinel: Path | None = None,
     start: str | None = None,
@@ -105,7 +99,8 @@ def calibrate_service(
 ) -> Calibrated:
     """Make ``checks`` healthy checks of this server start, then calibrate on all checks in ``out``.
 
-    Several starts come together by restarting the server and calling again with ``resume``.
+    Several starts come together by restarting the server and calling again with ``resume``. Of
+    ``decode_every`` bursts one is decoded too, by default as the settings say; 0: none.
 
     Raises:
         NoData: there is too little yet; says what is missing, and everything is kept.
@@ -117,7 +112,7 @@ def calibrate_service(
     service = settings.service(service_name)
     baseline = read_baseline(baseline_dir)
     cases = load_cases(service.golden.cases)
-    _refuse_other_set(service, cases, baseline)
+    refuse_other_set(service, cases, baseline)
     if (baseline.service, baseline.model) != (service_name, service.model):
         raise DigestMismatch(
             f"is the baseline of '{baseline.service}' with model '{baseline.model}'",
@@ -126,15 +121,18 @@ def calibrate_service(
     target = (baseline_dir if baseline_dir.is_dir() else baseline_dir.parent) / CALIBRATION
     if accepted_by is None:
         _refuse_after_suspicion(settings, service_name, target, clock())
-    keys = _keys(service, baseline, sentinel)
+    keys = watched_keys(service, baseline, sentinel)
+    decoded = decoded_keys(baseline, {case_id for case_id, _ in keys})
     note("looking at the server")
     deployment = observe_deployment(service, note)
     rounds = _Rounds(
         service,
         cases,
         baseline,
-        reference_of(baseline, keys),
+        reference_of(baseline, keys | decoded),
         keys,
+        decoded,
+        service.drift.decode_every if decode_every is None else decode_every,
         modes_of(loads or service.drift.loads),
         start or _told_start(service),
         start is None,
@@ -150,7 +148,8 @@ def calibrate_service(
     calibration = learn(folder.readings, rounds.reference, service.drift.limits, platform)
     write_calibration(out / CALIBRATION, calibration)
     write_calibration(target, calibration)
-    return Calibrated(calibration, target, made, len(folder.readings))
+    with_decoding = sum(any(p.channel in DECODED for p in r.probes) for r in folder.readings)
+    return Calibrated(calibration, target, made, len(folder.readings), with_decoding)
 
 
 def _refuse_after_suspicion(
@@ -202,24 +201,6 @@ def _plan(
     }
 
 
-def _keys(service: ServiceSettings, baseline: Baseline, sentinel: Path | None) -> frozenset[Key]:
-    if sentinel is not None:
-        return scored_keys(baseline, read_sentinel(sentinel, baseline))
-    if service.drift.cases == "all":
-        return scored_keys(baseline)
-    return scored_keys(baseline, sentinel_of(service, baseline).case_ids)
-
-
-def _refuse_other_set(service: ServiceSettings, cases: GoldenSet, baseline: Baseline) -> None:
-    if golden_digest(cases) != baseline.golden_digest:
-        raise DigestMismatch(
-            f"the configured golden set ({golden_digest(cases)[:12]}) is not the one that the baseline "
-            f"was made with ({baseline.golden_digest[:12]})",
-            file=service.golden.cases,
-            fix=f"name the set of {BASELINE} in golden.cases, or make a new baseline",
-        )
-
-
 async def _collect(rounds: _Rounds, folder: ReadingsFolder, checks: int, progress: Progress) -> int:
     """Make the checks of this start that the folder lacks; return how many were made."""
     have = sum(reading.block.start == rounds.start for reading in folder.readings)
@@ -248,23 +229,23 @@ async def _collect(rounds: _Rounds, folder: ReadingsFolder, checks: int, progres
 async def _one_check(rounds: _Rounds, client: ModelClient, number: int) -> CheckReading:
     mode = mode_of_check(rounds.modes, number, rounds.start)
     name = f"{rounds.start}-{number}"
-    at = rounds.clock()
-    answers: tuple[Answer, ...] = await ask_round(
+    at, keys = rounds.clock(), rounds.keys_of(number)
+    answers = await ask_sentinel(
         rounds.cases,
         rounds.baseline.references(),
-        rounds.keys,
+        keys,
         client,
-        load=mode.load,
+        mode,
+        name,
         # A name that was used before a kill has met the cache, so the time is part of it.
-        cache_salt=mode.salt(f"{name}-{at.isoformat()}"),
-        seed=name,
+        salt=f"{name}-{at.isoformat()}",
     )
     return reading_of(
         answers,
         check_id=name,
         at=at,
         block=Block(rounds.start, mode.load, mode.cache),
-        keys=rounds.keys,
+        keys=keys,
         burst=f"{rounds.start}/{number // BURST}",
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from quality_lib import wiring
 from quality_lib.adapters.files.calibration import CALIBRATION, read_calibration
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.decision import DriftDecision, decide
-from quality_lib.drift.reading import Block, CheckReading
+from quality_lib.drift.reading import Block, CheckReading, Key
 from quality_lib.drift.sequential import SequentialState
 from quality_lib.errors import BadInput
 from quality_lib.golden.answer import GoldenRun
@@ -27,9 +27,9 @@ from quality_lib.golden.drift_record import (
     record_of,
 )
 from quality_lib.golden.drift_verdict import left_bands, quality_of
-from quality_lib.golden.mode import Mode, platform_name, recheck_modes
-from quality_lib.golden.reading import reading_of, reading_of_run, reference_of
-from quality_lib.golden.sentinel_round import ask_round
+from quality_lib.golden.mode import platform_name, recheck_modes
+from quality_lib.golden.reading import DECODED, WARM, reading_of_run, reference_of
+from quality_lib.jobs.beside_run import BesideRun
 from quality_lib.jobs.clock import Note
 from quality_lib.jobs.deployment import Deployment
 from quality_lib.settings import ServiceSettings, Settings
@@ -98,6 +98,8 @@ class DriftCheck:
     frozen: str | None
     """Why nobody may be paged and nothing is remembered; None: nothing speaks against it."""
     clock: Callable[[], datetime]
+    beside: Path | None = None
+    """Where what is asked beside the run is kept for a resumed check; None: nowhere."""
 
     @property
     def platform(self) -> str:
@@ -108,38 +110,63 @@ class DriftCheck:
 def decide_drift(check: DriftCheck, note: Note = lambda _: None) -> DriftRecord:
     """Decide on a finished run; while the decision asks for it, ask the calibrated answers again.
 
-    Each re-check is asked at another load or cache state, and at most ``most_rechecks`` are.
+    Each re-check is asked at another load or cache state, and at most ``most_rechecks`` are. What was
+    answered before a kill is not asked again.
     """
-    known, limits = check.health, check.service.drift.limits
-    keys = frozenset(known.calibration.healthy)
-    reference = reference_of(check.baseline, keys)
-    start = wiring.server_start(check.service) or UNKNOWN_START
-    reading = reading_of_run(check.run, start, keys)
-    decision = _decide(check, reading, reference, known.before.state)
-    decided = [Decided(reading, decision)]
-    modes = recheck_modes(known.calibration, reading.block.load, reading.block.cache)
-    while decision.needs_recheck and len(decided) <= max(1, limits.most_rechecks):
-        mode = next(modes)
-        note(
-            f"re-check {len(decided)}: {decision.reasons[0].sentence}; asking {mode.load} at once, "
-            f"cache {mode.cache}"
-        )
-        again = asyncio.run(
-            _ask_again(check, reference, Block(start, mode.load, mode.cache), len(decided))
-        )
-        decision = _decide(check, again, reference, decision.state, is_recheck=True)
-        decided.append(Decided(again, decision))
+    known = check.health
+    beside = BesideRun(
+        check.service, check.cases, check.baseline, check.run.run_id, check.clock, check.beside
+    )
+    with closing(beside):
+        decided = _decided(check, beside, note)
     with_scores = known.calibration.is_deterministic or any(
-        reason.code == UNSTEADY for reason in decision.reasons
+        reason.code == UNSTEADY for reason in decided[-1].decision.reasons
     )
     return record_of(
         known.key,
         decided,
         known.calibration,
-        limits,
+        check.service.drift.limits,
         known.before,
         left_bands(check.comparison, with_scores),
     )
+
+
+def _decided(check: DriftCheck, beside: BesideRun, note: Note) -> list[Decided]:
+    """Return the decision on the run, and on each re-check that it asks for."""
+    known, most = check.health, max(1, check.service.drift.limits.most_rechecks)
+    reference = reference_of(check.baseline, known.calibration.healthy)
+    keys = frozenset(reference.answered())
+    start = wiring.server_start(check.service) or UNKNOWN_START
+    reading = _reading(check, beside, start, keys)
+    decision = _decide(check, reading, reference, known.before.state)
+    decided = [Decided(reading, decision)]
+    modes = recheck_modes(known.calibration, reading.block.load, reading.block.cache)
+    while decision.needs_recheck and len(decided) <= most:
+        mode = next(modes)
+        note(
+            f"re-check {len(decided)}: {decision.reasons[0].sentence}; asking {mode.load} at once, "
+            f"cache {mode.cache}"
+        )
+        again = beside.ask(
+            f"recheck-{len(decided)}",
+            Block(start, mode.load, mode.cache),
+            keys,
+            # Where every bit counts, a second attempt shows whether other traffic shares the batches.
+            repeats=2 if known.calibration.is_deterministic else 1,
+        )
+        decision = _decide(check, again, reference, decision.state, is_recheck=True)
+        decided.append(Decided(again, decision))
+    return decided
+
+
+def _reading(
+    check: DriftCheck, beside: BesideRun, start: str, keys: frozenset[Key]
+) -> CheckReading:
+    """Return what the run scored, and the sentinel set decoded where health is known of that."""
+    decoded = frozenset(key for key in keys if key[1] in DECODED)
+    probes = beside.ask("decoded", Block(start, 1, WARM), decoded).probes if decoded else ()
+    return reading_of_run(check.run, start, keys, probes)
 
 
 def _decide(
@@ -160,32 +187,4 @@ def _decide(
         # The texts are those of the run; a re-check brings none of its own.
         quality=None if is_recheck else quality_of(check.comparison),
         frozen=check.frozen,
-    )
-
-
-async def _ask_again(
-    check: DriftCheck, reference: CheckReading, block: Block, number: int
-) -> CheckReading:
-    keys = frozenset(reference.answered())
-    name = f"{check.run.run_id}-recheck-{number}"
-    salt = Mode(block.load, block.cache).salt(name)
-    async with wiring.model_client(check.service) as client:
-        answers = await ask_round(
-            check.cases,
-            check.baseline.references(),
-            keys,
-            client,
-            load=block.load,
-            cache_salt=salt,
-            seed=name,
-            # Where every bit counts, a second attempt shows whether other traffic shares the batches.
-            repeats=2 if check.health.calibration.is_deterministic else 1,
-        )
-    return reading_of(
-        answers,
-        check_id=name,
-        at=check.clock(),
-        block=block,
-        keys=keys,
-        burst=check.run.run_id,
     )

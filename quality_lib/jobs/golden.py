@@ -9,6 +9,7 @@ from typing import Any
 from quality_lib import wiring
 from quality_lib.adapters.files.baseline import BASELINE, read_baseline
 from quality_lib.adapters.files.cases import load_cases
+from quality_lib.adapters.files.readings import RECHECKS
 from quality_lib.adapters.files.result import RESULT, read_result, write_result
 from quality_lib.adapters.files.run_folder import (
     RUN,
@@ -109,6 +110,7 @@ def check_service(
                 comparison,
                 _frozen(stored, deployment, startup),
                 clock,
+                out / RECHECKS,
             ),
             note,
         )

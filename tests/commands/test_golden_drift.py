@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from quality_lib.adapters.files.calibration import CALIBRATION
-from quality_lib.adapters.files.readings import READINGS
+from quality_lib.adapters.files.readings import READINGS, RECHECKS
 from quality_lib.snapshots.manifest import EnvironmentRecord
 from quality_lib.snapshots.startup_check import ServerFacts
+from tests.adapters.files.recordings import recorded, write_recording
 from tests.drift_world import DriftWorld
 from tests.in_process import QualityHere
 
@@ -217,7 +218,9 @@ def test_too_little_is_refused_with_what_is_missing(
         ("another deployment", 2, "deployment_key"),
         ("restarted", 3, "was restarted"),
         ("no start", 2, "--start"),
-        ("bad loads", 2, "lacks 1"),
+        ("bad loads", 2, "must hold 1"),
+        ("no loads", 2, "no list of loads"),
+        ("a huge load", 2, "between 1 and 256"),
         ("no line", 2, "readings.jsonl:1"),
     ],
 )
@@ -240,6 +243,10 @@ def test_calibrate_refuses_what_would_teach_a_fault(
             world.start = None
         case "bad loads":
             more = ["--loads", "4,16"]
+        case "no loads":
+            more = ["--loads", "1,many"]
+        case "a huge load":
+            more = ["--loads", "1,257"]
         case "no line":
             assert calibrate(quality_here, world, checks=1).returncode == 4
             (world.folder / "healthy" / READINGS).write_text("{}\n", encoding="utf-8")
@@ -432,9 +439,49 @@ def test_nothing_is_learned_after_a_suspicion_unless_somebody_vouches(
 
 def test_all_stored_answers_may_be_watched(quality_here: QualityHere, world: DriftWorld) -> None:
     world.configure(cases="all")
-    assert calibrate(quality_here, world, checks=1).returncode == 4
+    assert calibrate(quality_here, world, "--decode-every", 0, checks=1).returncode == 4
     line = json.loads((world.folder / "healthy" / READINGS).read_text(encoding="utf-8"))
     assert len(line["probes"]) == sum(len(c.scored) for c in world.baseline.cases.values())
+
+
+@pytest.mark.parametrize(
+    ("more", "decoded"),
+    [
+        ((), [*range(4), *range(16, 18)]),
+        (("--decode-every", 2), [*range(4), *range(8, 12), *range(16, 18)]),
+        (("--decode-every", 1), list(range(18))),
+        (("--decode-every", 0), []),
+    ],
+)
+def test_whole_bursts_are_decoded_and_one_in_so_many(
+    quality_here: QualityHere, world: DriftWorld, more: tuple[object, ...], decoded: list[int]
+) -> None:
+    assert calibrate(quality_here, world, *more, checks=18).returncode == 4
+    lines = (world.folder / "healthy" / READINGS).read_text(encoding="utf-8").splitlines()
+    probes = [json.loads(line)["probes"] for line in lines]
+    texts = {"greedy", "seeded", "long_context"}
+    found = [n for n, row in enumerate(probes) if texts & {probe[1] for probe in row}]
+    assert found == decoded
+    watched = {probe[0] for probe in probes[0]}
+    for number in decoded:
+        assert {probe[0] for probe in probes[number] if probe[1] in texts} == watched
+
+
+def test_a_calibration_says_whether_texts_are_judged(
+    quality_here: QualityHere, world: DriftWorld
+) -> None:
+    made = calibrate_fully(quality_here, world)
+    assert (made["checks_decoded"], made["statistics"]) == (32, ["max_z", "mean_z", "signed"])
+    made = calibrate_fully(quality_here, world, "--decode-every", 1)
+    assert made["checks_decoded"] == 128
+    assert made["statistics"] == ["forks", "max_z", "mean_z", "replay", "signed"]
+    register(quality_here, world)
+    result = check(quality_here, world, "h1")
+    assert (result["summary"], result["changed"]) == ("healthy", "no")
+    kept = (world.folder / "runs" / "h1" / RECHECKS).read_text(encoding="utf-8")
+    assert [json.loads(line)["check_id"] for line in kept.splitlines()] == [
+        f"{result['run_id']}-decoded"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -455,19 +502,37 @@ def test_a_bad_setting_is_named(
     assert [word for word in words if word not in done.stderr] == []
 
 
-def test_recorded_faults_choose_and_a_bad_file_is_named(
+def test_recorded_faults_choose_and_a_bad_folder_is_named(
     quality_here: QualityHere, world: DriftWorld
 ) -> None:
-    faults = world.folder / "faults.json"
+    folder = world.folder / "recordings"
+    folder.mkdir()
     command = (
         "golden", "sentinel", "--baseline", world.baseline_dir, "--out", world.folder / "s.json",
-        "--cases", 2, "--config", world.config, "--faults", faults, "--json",
+        "--cases", 2, "--config", world.config, "--faults", folder, "--json",
     )  # fmt: skip
-    faults.write_text('{"noise": {"case-17": 9.0}}', encoding="utf-8")
+
+    def written(name: str, fault: str, moved: dict[str, float]) -> None:
+        write_recording(folder / name, [
+            recorded(case, fault, 0.01 * number + by)
+            for case, by in moved.items() for number in range(4)
+        ])  # fmt: skip
+
+    written("1.parquet", "healthy", {"case-05": 0.0, "case-17": 0.0})
+    refused = quality_here(*command)
+    assert (refused.returncode, "holds no fault" in refused.stderr) == (2, True), refused.stderr
+    written("2.parquet", "int4", {"case-05": 0.0, "case-17": 0.5})
+    written("3.parquet", "ghost", {"case-05": 0.0, "case-17": 0.0})
     done = quality_here(*command)
-    assert json.loads(done.stdout)["cases"][0]["case_id"] == "case-17"
-    for text in ("[]", '{"noise": {}}', '{"noise": {"case-17": "x"}}', '{"noise": {"a": NaN}}'):
-        faults.write_text(text, encoding="utf-8")
-        refused = quality_here(*command)
-        assert refused.returncode == 2
-        assert "faults.json" in refused.stderr
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["cases"][0]["case_id"] == "case-17"
+    assert "sees 1 more fault (int4)" in told["cases"][0]["why"]
+    assert told["unseen_faults"] == ["ghost"]
+    shown = quality_here(*command[:-1])
+    assert "1 recorded faults are seen by no case: ghost" in shown.stderr
+    (folder / "3.parquet").write_bytes(b"PAR1 and nothing else")
+    refused = quality_here(*command)
+    assert refused.returncode == 2
+    assert "3.parquet" in refused.stderr
+    assert "Traceback" not in refused.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quality_lib.drift.limits import DriftLimits
+from quality_lib.drift.limits import DriftLimits, check_loads
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,13 @@ def test_the_defaults() -> None:
         8760,
         1,
     )
+
+
+@pytest.mark.parametrize("loads", [(), (4, 16), (0, 1), (1, 257), (-1, 1)])
+def test_loads_without_the_hourly_one_or_beyond_sense(loads: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="must hold 1"):
+        check_loads(loads)
+
+
+def test_loads_of_a_calibration() -> None:
+    assert check_loads([1, 4, 256]) == (1, 4, 256)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from datetime import UTC, datetime
 
 import pytest
 
@@ -14,8 +15,20 @@ from quality_lib.drift.reading import Block
 from quality_lib.golden.answer import Answer, Channel, Fault, GoldenRun, Probe
 from quality_lib.golden.baseline import Baseline
 from quality_lib.golden.case import GoldenSet
-from quality_lib.golden.reading import reading_of_run, reference_of, scored_keys
-from quality_lib.golden.sentinel_round import GIVE_UP_AFTER, ask_round
+from quality_lib.golden.mode import Mode
+from quality_lib.golden.reading import (
+    decoded_keys,
+    reading_of,
+    reading_of_run,
+    reference_of,
+    scored_keys,
+)
+from quality_lib.golden.sentinel_round import (
+    DECODE_LOAD,
+    GIVE_UP_AFTER,
+    ask_round,
+    ask_sentinel,
+)
 from tests.fakes_model import FakeModel, shift_scores
 from tests.golden.conftest import run_of
 
@@ -143,3 +156,103 @@ def test_a_server_that_is_gone_is_not_asked_to_the_end(
     assert len(model.asked) == GIVE_UP_AFTER
     assert {answer.fault for answer in answers} == {Fault.TRANSPORT}
     assert len(answers) == 12
+
+
+WATCHED = ("case-01", "case-20", "case-27")
+TEXTS = {("case-01", "greedy"), ("case-20", "seeded"), ("case-27", "long_context")}
+
+
+class Busy(FakeModel):
+    """Remembers how many answers were decoded at once, and under which salts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now, self.most, self.by_salt = 0, 0, set[tuple[str, str]]()
+
+    async def decode(self, case: object, probe: Probe, cache_salt: str) -> Answer:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0)
+        self.now -= 1
+        self.by_salt.add(("decode", cache_salt))
+        return await super().decode(case, probe, cache_salt)  # type: ignore[arg-type]
+
+    async def score(
+        self, case: object, probe: Probe, reference: Answer, cache_salt: str = ""
+    ) -> Answer:
+        self.by_salt.add(("score", cache_salt))
+        return await super().score(case, probe, reference, cache_salt)  # type: ignore[arg-type]
+
+
+def sentinel(
+    cases: GoldenSet, baseline: Baseline, model: FakeModel, ids: tuple[str, ...], mode: Mode
+) -> tuple[Answer, ...]:
+    keys = scored_keys(baseline, ids) | decoded_keys(baseline, ids)
+    references = baseline.references()
+    return asyncio.run(ask_sentinel(cases, references, keys, model, mode, "round", salt="salt"))
+
+
+@pytest.mark.parametrize("mode", [Mode(1, "warm"), Mode(4, "cold")])
+def test_decoding_is_done_in_one_way_whatever_the_mode(
+    cases: GoldenSet, baseline: Baseline, mode: Mode
+) -> None:
+    model = Busy()
+    answers = sentinel(cases, baseline, model, tuple(case.id for case in cases), mode)
+    assert model.most == DECODE_LOAD
+    assert model.by_salt == {
+        ("score", "" if mode.cache == "warm" else "salt"), ("decode", "salt-decoded"),
+    }  # fmt: skip
+    assert len(answers) == len(scored_keys(baseline)) + len(cases)
+    decoded = [key.split("/")[1] in {"greedy", "seeded", "long_context"} for key in model.asked]
+    assert decoded == sorted(decoded), "what is decoded shares no batch with what is scored"
+
+
+def read_texts(cases: GoldenSet, baseline: Baseline, model: FakeModel):  # type: ignore[no-untyped-def]
+    keys = scored_keys(baseline, WATCHED) | decoded_keys(baseline, WATCHED)
+    reading = reading_of(
+        sentinel(cases, baseline, model, WATCHED, Mode(1, "warm")), check_id="c",
+        at=datetime(2026, 1, 1, tzinfo=UTC), block=Block("s", 1, "warm"), keys=keys,
+    )  # fmt: skip
+    return reading, reference_of(baseline, keys)
+
+
+def test_of_what_is_decoded_the_tokens_alone_are_read(cases: GoldenSet, baseline: Baseline) -> None:
+    assert decoded_keys(baseline, WATCHED) == TEXTS
+    reading, reference = read_texts(cases, baseline, FakeModel())
+    texts = {probe.key: probe for probe in reading.probes if probe.key in TEXTS}
+    assert set(texts) == TEXTS
+    for key, probe in texts.items():
+        assert probe.token_ids == baseline.cases[key[0]].reference.token_ids
+        assert (probe.logprobs, probe.prompt_digest, probe.finish_reason) == ((), None, None)
+    assert breaches(reading, reference) == ()
+    for pair in pair_up(reading, reference):
+        assert pair.fork is None
+        assert pair.delta == (None if pair.key in TEXTS else 0.0)
+
+
+def test_a_text_that_goes_another_way_is_a_fork_and_nothing_else(
+    cases: GoldenSet, baseline: Baseline
+) -> None:
+    def change(answer: Answer) -> Answer:
+        if answer.probe.channel is not Channel.SEEDED:
+            return answer
+        return dataclasses.replace(
+            answer, token_ids=(*answer.token_ids[:3], 7, 8), finish_reason="abort", text="other"
+        )
+
+    reading, reference = read_texts(cases, baseline, FakeModel(change=change))
+    assert breaches(reading, reference) == ()
+    forks = {pair.key: pair.fork for pair in pair_up(reading, reference)}
+    assert {key: fork for key, fork in forks.items() if fork is not None} == {
+        ("case-20", "seeded"): 3
+    }
+
+
+def test_a_run_lends_its_scores_alone(baseline: Baseline, run: GoldenRun) -> None:
+    keys = scored_keys(baseline, WATCHED) | decoded_keys(baseline, WATCHED)
+    beside = reference_of(baseline, TEXTS).probes
+    assert {probe.key for probe in beside} == TEXTS
+    assert {p.key for p in reading_of_run(run, "s1", keys).probes} == keys - TEXTS
+    with_texts = reading_of_run(run, "s1", keys, beside)
+    assert {p.key for p in with_texts.probes} == keys
+    assert with_texts.block == Block("s1", 1, "warm")

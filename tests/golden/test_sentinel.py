@@ -11,7 +11,8 @@ from quality_lib.errors import NoData
 from quality_lib.golden.answer import Channel
 from quality_lib.golden.baseline import Baseline
 from quality_lib.golden.case import GoldenCase, GoldenSet
-from quality_lib.golden.sentinel import FaultZ, choose_sentinel
+from quality_lib.golden.recorded_faults import FaultZ
+from quality_lib.golden.sentinel import choose_sentinel
 
 
 def tagged(cases: GoldenSet, tags: Mapping[str, tuple[str, ...]]) -> list[GoldenCase]:
@@ -89,7 +90,11 @@ def test_cases_without_scores_are_left_out_and_none_at_all_is_no_set(
     [
         ({"a": {"case-09": 5.0}}, "case-09"),
         # Only one case sees both: the weakest fault counts, not the sum.
-        ({"a": {"case-09": 50.0, "case-11": 2.0}, "b": {"case-11": 2.0}}, "case-11"),
+        ({"a": {"case-09": 50.0, "case-11": 5.0}, "b": {"case-11": 5.0}}, "case-11"),
+        # No case raises the weakest of both; one sees something at least.
+        ({"a": {"case-09": 9.0}, "b": {"case-11": 5.0}}, "case-11"),
+        # Many cases that see a little see it together.
+        ({"a": {f"case-{n:02}": 3.0 + n / 100 for n in range(10)}}, "case-09"),
     ],
 )
 def test_recorded_faults_go_before_coverage(
@@ -117,3 +122,38 @@ def test_answers_with_undecided_tokens_are_preferred(cases: GoldenSet, baseline:
     found = choose_sentinel(cases, dataclasses.replace(baseline, cases=known), count=4, tokens=1000)
     assert "case-13" in found.case_ids
     assert any("undecided" in pick.why for pick in found.picks)
+
+
+def test_cases_that_see_different_faults_go_before_one_that_sees_nothing(
+    cases: GoldenSet, baseline: Baseline
+) -> None:
+    rich = tagged(cases, {"case-05": ("lang:th", "axis:math")})
+    faults = {
+        "int4": {"case-09": 9.0, "case-11": 0.1, "case-05": 0.0},
+        "nan": {"case-09": 0.2, "case-11": 8.0, "case-05": 0.0},
+    }
+    assert choose(rich, baseline, count=2)[0] == "case-05", "by coverage it would be the first"
+    found = choose_sentinel(rich, baseline, count=3, tokens=1000, faults=faults)
+    assert set(found.case_ids[:2]) == {"case-09", "case-11"}
+    first, second, third = (pick.why for pick in found.picks)
+    assert first.startswith("sees 1 more fault (int4)")
+    assert second.startswith("sees 1 more fault (nan)")
+    assert "nan, from 0.2 to 5.8 sigma" in second
+    assert third.startswith("sees no further fault")
+
+
+def test_many_faults_are_not_all_named(cases: GoldenSet, baseline: Baseline) -> None:
+    faults = {f"fault-{n}": {"case-09": 9.0} for n in range(5)}
+    why = choose_sentinel(cases, baseline, count=1, tokens=1000, faults=faults).picks[0].why
+    assert "sees 5 more faults (fault-0, fault-1, fault-2, …)" in why
+
+
+def test_a_fault_that_no_case_sees_is_told_and_does_not_choose(
+    cases: GoldenSet, baseline: Baseline
+) -> None:
+    seen = {"int4": {"case-09": 9.0, "case-11": 5.0}}
+    ghost = {"ghost": {"case-13": 1.5, "case-09": 0.3}}
+    found = choose_sentinel(cases, baseline, count=4, tokens=1000, faults={**seen, **ghost})
+    assert found.unseen == ("ghost",)
+    assert found.case_ids == choose(cases, baseline, count=4, faults=seen)
+    assert choose(cases, baseline, count=4, faults=ghost) == choose(cases, baseline, count=4)

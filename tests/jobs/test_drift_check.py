@@ -3,92 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from quality_lib import wiring
-from quality_lib.adapters.files.calibration import read_calibration
+from quality_lib.adapters.files.readings import RECHECKS
 from quality_lib.drift.sequential import SequentialState
-from quality_lib.errors import NoData
 from quality_lib.golden.answer import Answer, Channel
-from quality_lib.golden.comparison import compare
-from quality_lib.golden.drift_record import DriftRecord, StateBefore
-from quality_lib.golden.drift_verdict import judge_with_drift
-from quality_lib.golden.parse import golden_digest
-from quality_lib.golden.verdict import GoldenVerdict
-from quality_lib.jobs.calibration import calibrate_service
-from quality_lib.jobs.deployment import observe_deployment
-from quality_lib.jobs.drift_check import DriftCheck, KnownHealth, decide_drift
+from quality_lib.jobs.drift_check import decide_drift
 from quality_lib.records import Tri
+from tests.drift_hours import Hours
 from tests.drift_world import DriftWorld
-from tests.golden.conftest import words_in_common
-
-LOADS = (1, 4)
-
-
-class Hours:
-    """The same service, hour by hour."""
-
-    def __init__(self, world: DriftWorld, starts: int, each: int, spread: float = 0.0) -> None:
-        self.world, self.spread = world, spread
-        self.rng = random.Random(7)
-        for number in range(starts):
-            self.restart()
-            try:
-                made = calibrate_service(
-                    world.settings, "chat", world.baseline_dir, world.folder / "healthy",
-                    checks=each, loads=LOADS, resume=number > 0, clock=world.hour,
-                )  # fmt: skip
-            except NoData:
-                assert number < starts - 1
-        self.calibration, self.key = read_calibration(made.file)
-        self.before = StateBefore(SequentialState(), "none: the first check")
-        self.number = 0
-
-    def restart(self) -> None:
-        """Start the server anew; a healthy start lies a little aside of the others."""
-        self.world.start = f"start-{self.rng.random()}"
-        self.world.model.offset = self.rng.gauss(0, self.spread)
-
-    def check(self) -> tuple[DriftRecord, GoldenVerdict]:
-        world = self.world
-        world.hour()
-        self.number += 1
-        service = world.settings.service("chat")
-        run = world.run(f"hour-{self.number}")
-        comparison = compare(
-            world.cases, run, world.baseline, words_in_common, wiring.limits(service.thresholds),
-            golden_digest(world.cases),
-        )  # fmt: skip
-        record = decide_drift(
-            DriftCheck(
-                service,
-                world.cases,
-                world.baseline,
-                KnownHealth(self.calibration, self.key, self.before),
-                run,
-                observe_deployment(service),
-                comparison,
-                None,
-                world.hour,
-            )
-        )
-        told = f"check {run.run_id}"
-        self.before = StateBefore(SequentialState.from_json(record.state), told, record.bands)
-        floors = wiring.floors(service.thresholds)
-        return record, judge_with_drift(comparison, floors, (), record)
-
-    def until_changed(self, most: int) -> Iterator[tuple[DriftRecord, GoldenVerdict]]:
-        """Yield checks up to the one that says *changed*."""
-        for _ in range(most):
-            found = self.check()
-            yield found
-            if found[1].changed is Tri.YES:
-                return
-        pytest.fail(f"nothing was found in {most} hours")
 
 
 @pytest.fixture
@@ -208,13 +133,10 @@ def test_traffic_that_begins_between_run_and_recheck_proves_nothing(exact: Hours
     assert (record.pages, record.changed, verdict.changed) == (False, Tri.UNKNOWN, Tri.UNKNOWN)
 
 
-def test_rechecks_are_bounded(exact: Hours) -> None:
-    exact.world.configure(
-        limits={"min_checks": 120, "min_blocks": 12, "most_rechecks": 1, "moved_checks": 9}
-    )
-    model = exact.world.model
-    # Every answer lies elsewhere in each round, and is the same in both attempts of one.
-    spoil, round_of = model.spoil, {}
+def scatter(hours: Hours) -> None:
+    """Let every answer lie elsewhere in each round, and be the same in both attempts of one."""
+    model, round_of = hours.world.model, {}
+    spoil = model.spoil
 
     def change(answer: Answer) -> Answer:
         answer = spoil(answer)
@@ -229,6 +151,47 @@ def test_rechecks_are_bounded(exact: Hours) -> None:
         )
 
     model.change = change
+
+
+def test_rechecks_are_bounded(exact: Hours) -> None:
+    exact.world.configure(
+        limits={"min_checks": 120, "min_blocks": 12, "most_rechecks": 1, "moved_checks": 9}
+    )
+    scatter(exact)
     record, _ = exact.check()
     assert record.rechecks == 1
     assert not record.pages
+
+
+def test_a_kill_between_two_rechecks_asks_the_first_one_no_more(
+    exact: Hours, tmp_path: Path
+) -> None:
+    scatter(exact)
+    model, file = exact.world.model, tmp_path / RECHECKS
+    hour = exact.asked(file)
+    each = 2 * len(exact.calibration.healthy)
+    before = model.asked_scores
+
+    def kill() -> None:
+        if model.asked_scores > before + each + each // 2:
+            raise KeyboardInterrupt
+
+    model.before_score = kill
+    with pytest.raises(KeyboardInterrupt):
+        decide_drift(hour)
+    kept = file.read_bytes()
+    assert kept.count(b"\n") == 1
+    model.before_score = lambda: None
+    before = model.asked_scores
+    record = decide_drift(hour)
+    assert model.asked_scores - before == each, "the second re-check alone was asked"
+    assert [step.check_id for step in record.steps] == [
+        hour.run.run_id, f"{hour.run.run_id}-recheck-1", f"{hour.run.run_id}-recheck-2",
+    ]  # fmt: skip
+    assert (record.pages, record.layer) == (True, "L1")
+    assert file.read_bytes().startswith(kept)
+    before = model.asked_scores
+    assert decide_drift(hour) == record, (
+        "a decision that was lost before it was written is made again"
+    )
+    assert model.asked_scores == before

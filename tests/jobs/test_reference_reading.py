@@ -8,14 +8,19 @@ import pytest
 
 from quality_lib.errors import BadInput
 from quality_lib.exchanges.exchange import Exchange
-from quality_lib.gates.answer_view import shared_view
 from quality_lib.gates.bounds import LearnedBounds
-from quality_lib.gates.coherence import coherence
-from quality_lib.gates.gate import Gate
 from quality_lib.gates.output_limits import OutputLimits
-from quality_lib.gates.reading import Reading, Readings
+from quality_lib.gates.reading import Reading
 from quality_lib.jobs.check import check, check_gates
-from quality_lib.jobs.reference_reading import Pair, ReferenceReader, readings_of
+from quality_lib.jobs.reference_reading import (
+    NO_PROMPT,
+    Pair,
+    ReferenceGates,
+    ReferenceReader,
+    alike_by,
+    gains_of,
+    readings_of,
+)
 from quality_lib.records import Outcome
 from quality_lib.settings import GateSettings
 from tests.gates.answers import PROSE, answer
@@ -23,8 +28,14 @@ from tests.gates.answers import PROSE, answer
 LOOP = "!" * 64
 
 
+BESIDE = "The ferry to the island leaves at noon and takes about an hour when the sea is calm."
+
+
 class Reader:
-    """Finds answers with the word "nonsense" improbable, and remembers what it was asked."""
+    """Finds answers with the word "nonsense" improbable, and remembers what it was asked.
+
+    What it knows of ferries is not in any prompt; all else is likelier with one.
+    """
 
     def __init__(self, problem: Exception | None = None) -> None:
         self.problem = problem
@@ -34,14 +45,34 @@ class Reader:
         if self.problem is not None:
             raise self.problem
         self.asked.append(list(pairs))
-        return [
-            Reading(((-9.0 if "nonsense" in text else -1.0),) * 40, (1.0,) * 40)
-            for _, text in pairs
-        ]
+        return [Reading((self._logprob(*pair),) * 40, (1.0,) * 40) for pair in pairs]
+
+    @staticmethod
+    def _logprob(prompt: str, text: str) -> float:
+        if prompt == NO_PROMPT:
+            return -0.5 if "ferry" in text else -2.0
+        return -9.0 if "nonsense" in text else -1.0
 
 
-def gate(readings: Readings) -> Gate:
-    return coherence(OutputLimits(), LearnedBounds(), shared_view(), readings)
+class Likeness:
+    """Finds texts alike that share a long word, and remembers what it was asked."""
+
+    def __init__(self, problem: Exception | None = None) -> None:
+        self.problem = problem
+        self.asked: list[Pair] = []
+
+    def __call__(self, pairs: Sequence[Pair]) -> list[float]:
+        self.asked += pairs
+        if self.problem is not None:
+            raise self.problem
+        return [float(bool(_long_words(first) & _long_words(second))) for first, second in pairs]
+
+
+def _long_words(text: str) -> set[str]:
+    return {word for word in text.lower().rstrip("?.").split() if len(word) > 4}
+
+
+gate = ReferenceGates(OutputLimits(), LearnedBounds())
 
 
 def outcomes(texts: Sequence[str | None], reader: ReferenceReader) -> list[Outcome]:
@@ -90,3 +121,79 @@ def test_a_model_that_cannot_be_had_is_told_once_or_is_an_error() -> None:
     assert reader.left_out == 0
     with pytest.raises(BadInput):
         outcomes([PROSE], ReferenceReader(model, gate))
+
+
+def test_only_what_may_be_beside_the_question_is_read_again() -> None:
+    model, likeness = Reader(), Likeness()
+    exchanges = [
+        answer(PROSE, "How do rivers form valleys?"),
+        answer(BESIDE, "How do rivers form valleys?"),
+        answer(BESIDE, "How do I reach the island?"),
+        answer(BESIDE, "Tell me a joke."),
+        answer("```python\nprint(1)\n```", "How do I print a number?"),
+    ]
+    gates = ReferenceGates(OutputLimits(), LearnedBounds(), alike_by(likeness))
+    reader = ReferenceReader(model, gates)
+    said = reader.verdicts(exchanges)
+    assert [[one.verdict.reason for one in each] for each in said] == [
+        ["coherence_ok", "relevance_ok"],
+        ["coherence_ok", "beside_the_question"],
+        ["coherence_ok", "relevance_ok"],
+        ["coherence_ok", "relevance_unknown"],
+        ["coherence_ok", "relevance_unknown"],
+    ]
+    _, again = model.asked
+    assert again == sorted([(NO_PROMPT, BESIDE), (NO_PROMPT, PROSE)])
+    # Likeness is asked only where the prompt adds nothing.
+    assert [text for _, text in likeness.asked] == [BESIDE, BESIDE]
+
+
+@pytest.mark.parametrize(
+    ("names", "made"),
+    [
+        (("coherence", "relevance"), ["coherence", "relevance"]),
+        (("relevance",), ["relevance"]),
+        (("coherence",), ["coherence"]),
+    ],
+)
+def test_gates_that_are_not_wanted_cost_nothing(names: tuple[str, ...], made: list[str]) -> None:
+    model = Reader()
+    gates = ReferenceGates(OutputLimits(), LearnedBounds(), alike_by(Likeness()), names)
+    asked = [answer(BESIDE, "How do rivers form valleys?")]
+    assert [one.name for one in gates(model, asked)] == made
+    assert len(model.asked) == 1 + ("relevance" in names)
+
+
+def test_without_the_embedding_package_relevance_says_nothing_and_asks_once() -> None:
+    likeness = Likeness(ImportError("no such package"))
+    alike = alike_by(likeness)
+    exchange = answer(BESIDE, "How do rivers form valleys?")
+    assert [alike(exchange), alike(exchange)] == [None, None]
+    assert len(likeness.asked) == 1
+    gates = ReferenceGates(OutputLimits(), LearnedBounds(), alike)(Reader(), [exchange])
+    assert [one.judge(exchange).reason for one in gates] == ["coherence_ok", "relevance_unknown"]
+
+
+def test_gains_are_known_of_what_was_asked_alone() -> None:
+    model = Reader()
+    exchange = answer(BESIDE, "How do rivers form valleys?")
+    gains = gains_of(model, [exchange], readings_of(model, [exchange]))
+    # 40 tokens, each half a nat less likely after the prompt.
+    assert gains(exchange) == pytest.approx(-20.0)
+    assert gains(answer(PROSE, "How do rivers form valleys?")) is None
+    assert gains(Exchange(prompt="Hello?")) is None
+
+
+def test_the_whole_conversation_stands_before_the_answer() -> None:
+    model = Reader()
+    exchange = Exchange(
+        messages=(
+            {"role": "user", "content": "What is the capital of Norway?"},
+            {"role": "assistant", "content": "Oslo."},
+            {"role": "user", "content": "And of Sweden?"},
+        ),
+        answer=answer("Stockholm.").answer,
+    )
+    readings_of(model, [exchange])
+    (((prompt, _),),) = model.asked
+    assert "Norway" in prompt and prompt.endswith("And of Sweden?")

@@ -1,22 +1,54 @@
-"""Healthy checks on disk while they are collected: one JSON line each, on the disk before the next."""
+"""Checks of stored answers on disk: one JSON line each, on the disk before the next.
+
+A calibration keeps its healthy checks in a folder of its own (``ReadingsFolder``); a golden check keeps what
+it asked beside its run (``ReadingsJournal``).
+"""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from quality_lib.adapters.files.run_folder import cut_last_line, write_json
-from quality_lib.drift.reading import Block, CheckReading, ProbeReading
+from quality_lib.adapters.files.line_journal import LineJournal
+from quality_lib.adapters.files.run_folder import write_json
+from quality_lib.drift.reading import SCORED, Block, CheckReading, ProbeReading
 from quality_lib.errors import BadInput, DigestMismatch, OutsideFailure
 
 PLAN, READINGS = "calibration-plan.json", "readings.jsonl"
+RECHECKS = "rechecks.jsonl"
+"""In the folder of a golden check: what was asked of the server beside the run."""
 
 
-class ReadingsFolder:
+class ReadingsJournal:
     """Keeps readings as they come; a kill loses at most the line that was being written."""
+
+    def __init__(self, path: Path, again: str) -> None:
+        """Open a journal, or go on with one; ``again`` is the advice after a full disk.
+
+        Raises:
+            BadInput: a whole line is no reading; names the line.
+            OutsideFailure: the disk refuses.
+        """
+        self._journal = LineJournal(path, _to_row, _from_row, again=again)
+
+    @property
+    def readings(self) -> list[CheckReading]:
+        """What was kept so far, in the order in which it was made."""
+        return self._journal.entries
+
+    def record(self, reading: CheckReading) -> None:
+        """Append one reading; after this returns it survives a kill."""
+        self._journal.append(reading)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._journal.close()
+
+
+class ReadingsFolder(ReadingsJournal):
+    """The healthy checks of one calibration, over all server starts."""
 
     def __init__(self, folder: Path, plan: Mapping[str, Any], *, resume: bool) -> None:
         """Open a folder for the checks that ``plan`` describes.
@@ -31,58 +63,16 @@ class ReadingsFolder:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _settle(folder, plan)
-            self.readings = read_readings(path)
-            if self.readings and not resume:
-                raise BadInput(
-                    f"holds {len(self.readings)} healthy checks already",
-                    file=path,
-                    fix="add --resume to go on with them, or choose another --out",
-                )
-            self._journal: IO[str] = path.open("a", encoding="utf-8")
         except OSError as error:
             raise OutsideFailure(f"{folder} cannot be written: {error}") from error
-
-    def record(self, reading: CheckReading) -> None:
-        """Append one reading; after this returns it survives a kill."""
-        try:
-            self._journal.write(json.dumps(_to_row(reading)) + "\n")
-            self._journal.flush()
-            os.fsync(self._journal.fileno())
-        except OSError as error:
-            raise OutsideFailure(
-                f"{self.folder / READINGS} cannot be written: {error}. Free some space and run the "
-                "same command with --resume."
-            ) from error
-        self.readings.append(reading)
-
-    def close(self) -> None:
-        """Release the journal."""
-        self._journal.close()
-
-
-def read_readings(path: Path) -> list[CheckReading]:
-    """Load the readings of a folder; none without the file. A line cut by a kill is taken away.
-
-    Raises:
-        BadInput: a whole line is no reading; names the line.
-    """
-    if not path.exists():
-        return []
-    *lines, tail = path.read_bytes().split(b"\n")
-    found = []
-    for number, line in enumerate(lines, 1):
-        try:
-            found.append(_from_row(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
+        super().__init__(path, "run the same command with --resume")
+        if self.readings and not resume:
+            self.close()
             raise BadInput(
-                f"is no healthy check: {error!r}",
+                f"holds {len(self.readings)} healthy checks already",
                 file=path,
-                line=number,
-                fix="remove that line and run the same command with --resume",
-            ) from error
-    if tail:
-        cut_last_line(path)
-    return found
+                fix="add --resume to go on with them, or choose another --out",
+            )
 
 
 def _settle(folder: Path, plan: Mapping[str, Any]) -> None:
@@ -120,10 +110,7 @@ def _to_row(reading: CheckReading) -> dict[str, Any]:
         "load": block.load,
         "cache": block.cache,
         "burst": reading.burst,
-        "probes": [
-            [p.case_id, p.channel, p.token_ids[0] if p.token_ids else None, list(p.logprobs)]
-            for p in reading.probes
-        ],
+        "probes": [_probe_row(probe) for probe in reading.probes],
     }
 
 
@@ -137,8 +124,21 @@ def _from_row(row: Mapping[str, Any]) -> CheckReading:
     )
 
 
-def _probe(case_id: str, channel: str, token: int | None, logprobs: list[Any]) -> ProbeReading:
-    # Scored tokens are one number, repeated (``golden/reading.py``); only whole answers are kept here.
+def _probe_row(probe: ProbeReading) -> list[Any]:
+    tokens: Any = list(probe.token_ids)
+    if probe.channel in SCORED and tokens and len(tokens) == len(probe.logprobs):
+        tokens = tokens[0]  # of a stored answer one number, repeated (``golden/reading.py``)
+    row = [probe.case_id, probe.channel, tokens, list(probe.logprobs)]
+    return row if probe.problem is None else [*row, probe.problem]
+
+
+def _probe(
+    case_id: str,
+    channel: str,
+    tokens: int | list[int],
+    logprobs: list[Any],
+    problem: str | None = None,
+) -> ProbeReading:
     scores = tuple(None if x is None else float(x) for x in logprobs)
-    tokens = () if token is None else (int(token),) * len(scores)
-    return ProbeReading(str(case_id), str(channel), tokens, scores)
+    ids = tuple(map(int, tokens)) if isinstance(tokens, list) else (int(tokens),) * len(scores)
+    return ProbeReading(str(case_id), str(channel), ids, scores, problem=problem)

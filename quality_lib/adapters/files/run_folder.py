@@ -12,8 +12,9 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from quality_lib.adapters.files.line_journal import LineJournal
 from quality_lib.errors import BadInput, DigestMismatch, OutsideFailure
 from quality_lib.golden.answer import Answer, Channel, Fault, GoldenRun, Probe
 
@@ -31,7 +32,6 @@ class RunFolder:
             OutsideFailure: the disk refuses.
         """
         self.folder = folder
-        self._answers: dict[str, Answer] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if (folder / RUN).exists():
@@ -39,10 +39,17 @@ class RunFolder:
                     "already holds a finished run", file=folder, fix="choose another --out"
                 )
             self.plan = self._settle_plan(plan)
-            self._answers = _read_journal(folder / JOURNAL)
-            self._journal: IO[str] = (folder / JOURNAL).open("a", encoding="utf-8")
         except OSError as error:
             raise OutsideFailure(f"{folder} cannot be written: {error}") from error
+        self._journal = LineJournal(
+            folder / JOURNAL,
+            _to_row,
+            _from_row,
+            again="run the same command again to resume",
+            # An answer can be asked for again, and waiting for the disk would be felt at every probe.
+            survives_power_loss=False,
+        )
+        self._answers = {answer.probe.key: answer for answer in self._journal.entries}
 
     def _settle_plan(self, plan: Mapping[str, Any]) -> dict[str, Any]:
         """Keep the identity of an unfinished run, so that run id and cache salt stay the same."""
@@ -65,15 +72,8 @@ class RunFolder:
 
     def record(self, answer: Answer) -> None:
         """Append one answer to the journal."""
+        self._journal.append(answer)
         self._answers[answer.probe.key] = answer
-        try:
-            self._journal.write(json.dumps(_to_row(answer), ensure_ascii=False) + "\n")
-            self._journal.flush()
-        except OSError as error:
-            raise OutsideFailure(
-                f"{self.folder / JOURNAL} cannot be written: {error}. "
-                "Free some space and run the same command again to resume."
-            ) from error
 
     def finish(self, run: GoldenRun) -> None:
         """Write the table and, last, ``run.json``; the journal goes when both are on disk."""
@@ -185,31 +185,6 @@ def read_answers(path: Path) -> dict[str, Answer]:
         row["tool_calls"] = json.loads(row["tool_calls"])
     answers = [_from_row(row) for row in rows]
     return {answer.probe.key: answer for answer in answers}
-
-
-def _read_journal(path: Path) -> dict[str, Answer]:
-    if not path.exists():
-        return {}
-    answers: dict[str, Answer] = {}
-    # Not splitlines(): an answer may hold other line separators of Unicode.
-    *lines, tail = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    for number, line in enumerate(lines, 1):
-        try:
-            answer = _from_row(json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"cannot be read: {error}", file=path, line=number) from error
-        answers[answer.probe.key] = answer
-    if tail:
-        cut_last_line(path)  # a kill in the middle of it
-    return answers
-
-
-def cut_last_line(path: Path) -> None:
-    """Take away what follows the last line break of a journal."""
-    data = path.read_bytes()
-    end = data.rfind(b"\n") + 1
-    with path.open("r+b") as file:
-        file.truncate(end)
 
 
 def _to_row(answer: Answer) -> dict[str, Any]:

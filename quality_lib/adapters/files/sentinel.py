@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 from quality_lib.adapters.files.run_folder import write_whole
 from quality_lib.errors import BadInput, DigestMismatch, OutsideFailure
 from quality_lib.golden.baseline import Baseline
 from quality_lib.golden.reading import scored_keys
-from quality_lib.golden.sentinel import FaultZ, Sentinel
+from quality_lib.golden.sentinel import Sentinel
 
 SCHEMA = 1
 
@@ -59,29 +58,6 @@ def read_sentinel(path: Path, baseline: Baseline) -> tuple[str, ...]:
     if not ids:
         raise BadInput("names no case", file=path)
     return ids
-
-
-def read_faults(path: Path) -> FaultZ:
-    """Return recorded faults: ``{"fault": {"case": sigmas}}``.
-
-    Raises:
-        BadInput: the file is something else.
-    """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        found = {
-            str(name): {str(case): float(z) for case, z in rows.items()}
-            for name, rows in data.items()
-        }
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise BadInput(
-            f'is no recording of faults: {error}; it looks like {{"fault": {{"case": 4.2}}}}',
-            file=path,
-        ) from error
-    for name, rows in found.items():
-        if not rows or not all(math.isfinite(z) for z in rows.values()):
-            raise BadInput("needs a number for at least one case", file=path, field=name)
-    return found
 
 
 def _of_json(text: str, path: Path, baseline: Baseline) -> tuple[str, ...]:

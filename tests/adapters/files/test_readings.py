@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from quality_lib.adapters.files.readings import PLAN, READINGS, ReadingsFolder, read_readings
+from quality_lib.adapters.files.readings import (
+    PLAN,
+    READINGS,
+    RECHECKS,
+    ReadingsFolder,
+    ReadingsJournal,
+)
 from quality_lib.drift.reading import Block, CheckReading, ProbeReading
 from quality_lib.errors import BadInput, DigestMismatch, OutsideFailure
 
@@ -43,7 +49,9 @@ def test_a_line_cut_by_a_kill_is_taken_away(tmp_path: Path, cut: int) -> None:
     path = tmp_path / READINGS
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
-    assert read_readings(path) == [reading(1)]
+    again = opened(tmp_path, resume=True)
+    again.close()
+    assert again.readings == [reading(1)]
     assert path.read_bytes() == whole[: whole.index(b"\n") + 1]
 
 
@@ -72,7 +80,7 @@ def test_checks_of_something_else_are_not_mixed_in(
 def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / READINGS).write_text(line + "\n", encoding="utf-8")
     with pytest.raises(BadInput) as refused:
-        read_readings(tmp_path / READINGS)
+        opened(tmp_path, resume=True)
     assert refused.value.line == 1
 
 
@@ -86,3 +94,27 @@ def test_a_folder_that_cannot_be_is_an_outside_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(OutsideFailure, match="cannot be written"):
         opened(tmp_path / "file" / "below")
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        ProbeReading("c1", "greedy", (5, 6, 9), ()),
+        ProbeReading("c1", "seeded", (), (), problem="refused: HTTP 500"),
+        ProbeReading("c1", "raw_scored", (), (), problem="transport: reset"),
+        ProbeReading("c1", "chat_scored", (7, 7, 7), ()),
+        ProbeReading("c1", "chat_scored", (7,), (-1.0, -2.0)),
+        ProbeReading("c1", "raw_scored", (), ()),
+        ProbeReading("c1", "raw_scored", (7, 7), (float("-inf"), -0.0)),
+    ],
+)
+def test_what_a_sick_server_said_is_read_back_as_it_was(
+    tmp_path: Path, probe: ProbeReading
+) -> None:
+    kept = ReadingsJournal(tmp_path / RECHECKS, "try again")
+    sick = dataclasses.replace(reading(), probes=(probe, *reading().probes), burst=None)
+    kept.record(sick)
+    kept.close()
+    again = ReadingsJournal(tmp_path / RECHECKS, "try again")
+    again.close()
+    assert again.readings == [sick]

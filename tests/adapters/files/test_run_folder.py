@@ -128,19 +128,22 @@ def test_a_spoilt_run_file_is_named(tmp_path: Path) -> None:
         read_run(tmp_path)
 
 
-def test_a_full_disk_keeps_the_answers_and_says_so() -> None:
+def test_a_full_disk_keeps_the_answers_and_says_so(tmp_path: Path) -> None:
     """``/dev/full`` refuses every byte, as a full disk does."""
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this system has no /dev/full")
-    folder = RunFolder.__new__(RunFolder)
-    folder.folder = Path("/tmp/run")
-    folder._answers = {}
-    folder._journal = full.open("w", encoding="utf-8")
+    folder = RunFolder(tmp_path, PLAN)
+    folder.record(answer(1))
+    folder.close()
+    folder._journal._file = full.open("wb")
     with pytest.raises(OutsideFailure, match="No space left"):
-        folder.record(answer(1))
+        folder.record(answer(2))
     with contextlib.suppress(OSError):
         folder.close()
+    again = RunFolder(tmp_path, PLAN)
+    again.close()
+    assert list(again.recorded()) == ["case-1/greedy/1"]
 
 
 def test_a_folder_that_cannot_be_made_is_an_outside_failure(tmp_path: Path) -> None:
