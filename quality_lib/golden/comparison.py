@@ -409,14 +409,17 @@ def _decode_finding(
     # Healthy runs that were all alike have no spread, yet a near-tie may flip in the next one: the
     # fall must come from more cases than flip in health.
     falls = sum(fallen(v, healthy) for v, healthy in pairs)
-    bad = value < band.low and falls > most_falls([h for _, h in pairs], limits.false_alarm)
+    chance = most_falls([h for _, h in pairs], limits.false_alarm)
+    is_low = value < band.low
+    bad = is_low and falls > chance
     return Finding(
         statistic=statistic,
         channel=channel,
         bears_on=bears_on,
         outcome=Outcome.FAILED if bad else Outcome.PASSED,
         sentence=f"{name}: {value:.3f} over {len(pairs)} cases, healthy {band.mean:.3f}, "
-        f"at least {band.low:.3f}, {falls} lower than ever in health",
+        f"at least {band.low:.3f}, {falls} lower than ever in health"
+        + (f"; up to {chance} of so few may be chance" if is_low and not bad else ""),
         value=value,
         healthy=band.mean,
         limit=band.low,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from quality_lib.golden.answer import Channel
@@ -34,6 +35,8 @@ _OUTCOMES = {
     Outcome.FAILED: ("failed", "outside band"),
     Outcome.UNJUDGED: ("inconclusive", "not judged"),
 }
+_FEW = ("inconclusive", "too few to tell")
+"""Below the band, but by fewer cases than chance moves: no finding, and no value within the band either."""
 FACT_OUTCOMES = {
     Outcome.PASSED: ("healthy", "as recorded"),
     Outcome.SUSPECT: ("degraded", "suspect"),
@@ -64,14 +67,17 @@ def finding_row(finding: Finding) -> Row:
     """Put one finding into words and numbers."""
     is_contract = finding.statistic is Statistic.CONTRACT
     tone, outcome = (FACT_OUTCOMES if is_contract else _OUTCOMES)[finding.outcome]
+    ratio = _used(finding)
+    is_few = finding.outcome is Outcome.PASSED and ratio is not None and ratio > 1
+    if is_few:
+        tone, outcome = _FEW
     # The other sentences only repeat the numbers of the row.
-    says_more = is_contract or finding.outcome is Outcome.UNJUDGED
+    says_more = is_contract or is_few or finding.outcome is Outcome.UNJUDGED
     if finding.statistic is Statistic.LOGPROB_DELTA:
         says_more = finding.outcome is not Outcome.PASSED
     shown = _whole if is_contract else share
     if finding.statistic is Statistic.LOGPROB_DELTA:
         shown = nats
-    ratio = _used(finding)
     position = None if ratio is None else 100.0 if math.isinf(ratio) else 100 * ratio / (1 + ratio)
     return Row(
         name=_NAMES[finding.statistic],
@@ -79,13 +85,18 @@ def finding_row(finding: Finding) -> Row:
         sentence=finding.sentence if says_more else None,
         value=shown(finding.value),
         healthy=shown(finding.healthy),
-        limit=shown(finding.limit),
+        limit=_limit(finding, shown),
         cases=finding.cases,
         tone=tone,
         outcome=outcome,
         position=None if position is None else round(position, 1),
         position_text=_used_text(ratio),
     )
+
+
+def _limit(finding: Finding, shown: Callable[[float | None], str]) -> str:
+    """Write the limit; health that varies that much allows every share."""
+    return "none" if finding.limit is not None and finding.limit < 0 else shown(finding.limit)
 
 
 def _used(finding: Finding) -> float | None:

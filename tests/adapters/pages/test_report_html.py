@@ -285,6 +285,21 @@ def test_a_bar_is_half_way_at_the_limit(value: float, position: str) -> None:
     assert re.findall(r"--at: ([\d.]+)", source) == [position]
 
 
+def test_below_the_band_by_too_few_cases_is_neither_within_nor_outside() -> None:
+    told = "similarity (long context): 0.000 over 2 cases, 2 lower than ever in health"
+    row = finding(value=0.0, healthy=1.0, limit=0.98, cases=2, sentence=told)
+    page = page_of(golden_result(comparison=comparison(findings=(row,))))
+    assert "too few to tell" in page.text
+    assert "within band" not in page.text
+    assert told in page.text
+
+
+def test_a_band_that_allows_every_share_has_no_limit() -> None:
+    row = finding(value=0.5, healthy=0.6, limit=-1.6)
+    source = render_report(golden_result(comparison=comparison(findings=(row,))), [])
+    assert re.findall(r'data-label="Limit">([^<]*)<', source) == ["none"]
+
+
 def test_an_empty_history_is_said_in_words() -> None:
     page = page_of(golden_result())
     assert "There is no earlier run" in page.text
