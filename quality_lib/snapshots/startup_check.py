@@ -22,6 +22,19 @@ FIELDS = (
     "adapters",
 )
 
+NAMES = {
+    "vllm_version": "vLLM's version",
+    "args": "arguments",
+    "kv_cache_dtype": "dtype of the KV cache",
+    "max_model_len": "longest context",
+    "generation_config": "generation config",
+    "chat_template_sha256": "chat template",
+    "tokenizer_sha256": "tokenizer",
+    "live_fingerprint": "weights in memory",
+}
+"""For people; other fields are called as they are."""
+DIGEST_SHOWN = 12
+
 
 @dataclass(frozen=True)
 class ServerFacts:
@@ -67,29 +80,29 @@ def judge_fingerprint(recorded: str | None, observed: str | None) -> Verdict:
     return Verdict(
         Outcome.UNJUDGED,
         verdict.reason,
-        "live_fingerprint: the weights lie in memory in another layout than the snapshot's (other "
-        "hardware, sharding or vLLM), so it cannot be compared",
+        "weights in memory: they lie in another layout than the snapshot's (other hardware, sharding or "
+        "vLLM), so they cannot be compared",
         verdict.evidence,
     )
 
 
 def _judge(field: str, recorded: Any, observed: Any) -> Verdict:
-    reason = f"startup_{field}"
+    reason, name = f"startup_{field}", NAMES.get(field, field)
     expected, found = _comparable(field, recorded), _comparable(field, observed)
     evidence = {"field": field, "expected": expected, "found": found}
     if recorded is None:
         return Verdict(
-            Outcome.UNJUDGED, reason, f"{field}: the snapshot does not record it", evidence
+            Outcome.UNJUDGED, reason, f"{name}: the snapshot does not record it", evidence
         )
     if observed is None:
-        return Verdict(Outcome.UNJUDGED, reason, f"{field}: could not be observed", evidence)
+        return Verdict(Outcome.UNJUDGED, reason, f"{name}: could not be observed", evidence)
     if expected == found:
-        return Verdict(Outcome.PASSED, reason, f"{field}: as recorded", evidence)
+        return Verdict(Outcome.PASSED, reason, f"{name}: as recorded", evidence)
     return Verdict(
         Outcome.FAILED,
         reason,
-        f"{field}: the snapshot has {_shown(expected, found)}, "
-        f"the server has {_shown(found, expected)}",
+        f"{name}: the snapshot has {_shown(field, expected, found)}, "
+        f"the server has {_shown(field, found, expected)}",
         evidence,
     )
 
@@ -106,8 +119,10 @@ def _comparable(field: str, value: Any) -> Any:
     return value
 
 
-def _shown(value: Any, other: Any) -> str:
-    """Show of a collection only what the other side lacks; a long list hides its one difference."""
+def _shown(field: str, value: Any, other: Any) -> str:
+    """Show the start of a digest, and of a collection only what the other side lacks."""
+    if field.endswith("_sha256") or field == "live_fingerprint":
+        return str(value).rpartition("-")[2][:DIGEST_SHOWN]
     if isinstance(value, tuple) and isinstance(other, tuple):
         own = [str(item) for item in value if item not in other]
         return ", ".join(own) if own else "nothing more"

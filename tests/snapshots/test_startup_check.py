@@ -82,6 +82,11 @@ def test_one_difference_fails_that_field_alone(field: str, found: Any, told: str
     assert told in failed[0].sentence
 
 
+def test_digests_are_shown_short_and_the_weights_by_what_they_are() -> None:
+    told = judge_fingerprint(f"v1-{'a' * 12}-{'b' * 64}", f"v1-{'a' * 12}-{'c' * 64}").sentence
+    assert told == ("weights in memory: the snapshot has bbbbbbbbbbbb, the server has cccccccccccc")
+
+
 @pytest.mark.parametrize("field", FIELDS)
 def test_what_cannot_be_observed_is_never_a_pass(field: str) -> None:
     verdicts = check_startup(manifest(), replace(SAME, **{field: None}))
