@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from quality_lib.adapters.logs.store import store_at
 from quality_lib.adapters.logs.s3 import s3_client
+from quality_lib.adapters.logs.store import store_at
 from quality_lib.errors import BadInput, OutsideFailure
 from quality_lib.exchanges.log_name import LogName
 from quality_lib.exchanges.ports import LogObject
