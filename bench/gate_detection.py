@@ -23,16 +23,17 @@ from typing import Any
 from bench.gates_under_test import gates_by_level
 from bench.measures import auroc, machine, share
 from quality_lib import settings
+from quality_lib.adapters.model.cached_similarity import CachedSimilarity
 from quality_lib.adapters.model.reference_model import ReferenceModel
 from quality_lib.adapters.model.source import DEFAULT_SOURCE
 from quality_lib.exchanges.parse import parse_exchange
-from quality_lib.gates.answer_view import shared_view
 from quality_lib.gates.bounds import LearnedBounds
-from quality_lib.gates.coherence import coherence, worst_excess, worst_perplexity
+from quality_lib.gates.coherence import worst_excess, worst_perplexity
 from quality_lib.gates.gate import Gate, judge
+from quality_lib.gates.level_output import model_gates
 from quality_lib.gates.output_limits import OutputLimits
-from quality_lib.gates.reading import Readings
-from quality_lib.jobs.reference_reading import readings_of
+from quality_lib.gates.reading import Gains, Readings
+from quality_lib.jobs.reference_reading import alike_by, gains_of, readings_of
 from quality_lib.records import Outcome
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "exchanges"
@@ -113,13 +114,17 @@ def _detectors(bad: Sequence[Judged], healthy: Sequence[Judged]) -> dict[str, di
     return table
 
 
-def measures(rows: Sequence[dict[str, Any]], readings: Readings) -> dict[str, Any]:
-    """Return how well each measure of the reference model parts the answers that are long enough for it."""
+def measures(rows: Sequence[dict[str, Any]], readings: Readings, gains: Gains) -> dict[str, Any]:
+    """Return how well each measure of the reference model parts the answers that it can be taken of."""
     found: dict[str, dict[str, list[float]]] = {
-        name: {"bad": [], "healthy": []} for name in ("perplexity", "excess")
+        name: {"bad": [], "healthy": []} for name in ("perplexity", "excess", "no_gain")
     }
     for row in rows:
-        reading = readings(parse_exchange(row))
+        exchange = parse_exchange(row)
+        gain = gains(exchange)
+        if gain is not None:
+            found["no_gain"][row["label"]].append(-gain)
+        reading = readings(exchange)
         if reading is None:
             continue
         perplexity = worst_perplexity(reading, LearnedBounds().window)
@@ -163,9 +168,14 @@ def main() -> None:
     if args.reference != OFF:
         began = time.monotonic()
         model = ReferenceModel(args.reference, settings.home() / "models")
-        readings = readings_of(model, [parse_exchange(row) for row in rows])
+        exchanges = [parse_exchange(row) for row in rows]
+        readings = readings_of(model, exchanges)
+        gains = gains_of(model, exchanges, readings)
         seconds = round(time.monotonic() - began, 1)
-        reading_gate = coherence(OutputLimits(), LearnedBounds(), shared_view(), readings)
+        alike = alike_by(CachedSimilarity())
+        of_model = model_gates(
+            OutputLimits(), LearnedBounds(), readings=readings, gains=gains, alike=alike
+        )
     splits: dict[str, dict[str, Any]] = {}
     for split in SPLITS:
         chosen = [row for row in rows if row["split"] == split]
@@ -174,8 +184,8 @@ def main() -> None:
             "all_gates": measured(chosen, every),
         }
         if readings is not None:
-            splits[split]["with_reference"] = measured(chosen, (*every, reading_gate))
-            splits[split]["reference_measures"] = measures(chosen, readings)
+            splits[split]["with_reference"] = measured(chosen, (*every, *of_model))
+            splits[split]["reference_measures"] = measures(chosen, readings, gains)
     result = {
         **machine(),
         "rows": len(rows),

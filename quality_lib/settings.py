@@ -252,7 +252,8 @@ class ScoringSettings(_Strict):
     """Answers that a deep pass judges, all partitions together."""
     limits: ScoreLimits = ScoreLimits()
     embeddings: bool = True
-    """Whether a deep pass compares recent answers to the same prompt and parameters."""
+    """Whether a deep pass compares recent answers to the same prompt and parameters, and with a reference
+    model every answer with its prompt."""
     reference_model: str | None = "builtin:smollm2-135m"
     """Model whose perplexity tells incoherent text: a Hugging Face folder, a ``.gguf`` file or the
     packaged SmolLM2; null: no perplexity."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -14,21 +15,23 @@ from quality_lib.adapters.logs.exchange_files import STDIN, read_exchanges
 from quality_lib.commands.check_lines import CheckLines
 from quality_lib.commands.output import AsJson, progress_bar, stderr, stdout
 from quality_lib.errors import EXIT_GOOD, BadInput, NoData
-from quality_lib.gates.answer_view import shared_view
 from quality_lib.gates.bounds import LearnedBounds
-from quality_lib.gates.coherence import coherence
 from quality_lib.gates.gate import Level
 from quality_lib.jobs.check import LEVELS, CheckCounts, Checked, CheckGates, check, check_gates
-from quality_lib.jobs.reference_reading import ReferenceReader
+from quality_lib.jobs.reference_reading import (
+    REFERENCE_GATES,
+    ReferenceGates,
+    ReferenceReader,
+    alike_of,
+)
 from quality_lib.records import Outcome, Verdict
 from quality_lib.serving.server_tokenizer import ServerTokenizer
-from quality_lib.settings import GateSettings, ServiceSettings, Settings, config_path, home, load
+from quality_lib.settings import GateSettings, Settings, config_path, home, load
 
 OFF = "off"
 REFERENCE = "builtin:smollm2-135m"
 REFERENCE_ROWS = 500
 """Answers that the reference model reads unless told otherwise: about a minute on two quiet cores."""
-COHERENCE = "coherence"
 TOGETHER = 64
 _SHOWN = (Outcome.FAILED, Outcome.SUSPECT, Outcome.UNJUDGED)
 _COLOURS = {
@@ -84,8 +87,14 @@ def check_command(
     gates = _gates(settings, service, level, gate, tokenizer)
     reader = None
     if _asks_reference(reference, level, gate):
-        chosen = settings.service(service) if settings and service else None
-        reader = _reader(chosen, reference, reference_rows, together=1 if file == STDIN else None)
+        reader = _reader(
+            settings,
+            service,
+            gate or REFERENCE_GATES,
+            reference,
+            reference_rows,
+            together=1 if file == STDIN else None,
+        )
     counts = CheckCounts()
     worst: dict[Outcome, list[Checked]] = {outcome: [] for outcome in _SHOWN}
     out, lines = typer.get_binary_stream("stdout"), CheckLines()
@@ -182,17 +191,24 @@ def _asks_reference(reference: str, levels: list[int] | None, names: list[str] |
     return (
         reference != OFF
         and (not levels or int(Level.OUTPUT) in levels)
-        and (not names or COHERENCE in names)
+        and (not names or not set(names).isdisjoint(REFERENCE_GATES))
     )
 
 
 def _reader(
-    service: ServiceSettings | None, reference: str, rows: int, together: int | None
+    settings: Settings | None,
+    service: str | None,
+    names: Collection[str],
+    reference: str,
+    rows: int,
+    together: int | None,
 ) -> ReferenceReader | None:
-    """Return what reads answers with the reference model; None when the service switches it off."""
-    gates = service.gates if service else GateSettings()
-    if COHERENCE in gates.disabled:
+    """Return what reads answers with the reference model; None when the service switches its gates off."""
+    gates = settings.service(service).gates if settings and service else GateSettings()
+    wanted = [name for name in REFERENCE_GATES if name in names and name not in gates.disabled]
+    if not wanted:
         return None
+    from quality_lib.adapters.model.embeddings import BUILTIN
     from quality_lib.adapters.model.reference_model import ReferenceModel
 
     bounds = read_bounds(gates.bounds) if gates.bounds else LearnedBounds()
@@ -205,7 +221,12 @@ def _reader(
 
     return ReferenceReader(
         ReferenceModel(reference, home() / "models", say=say),
-        lambda readings: coherence(gates.output, bounds, shared_view(), readings),
+        ReferenceGates(
+            gates.output,
+            bounds,
+            alike_of(settings.embedding_model if settings else BUILTIN),
+            wanted,
+        ),
         most=rows or None,
         together=together or TOGETHER,
         # Asked for by name it must be there; by default it is a help.
@@ -214,7 +235,7 @@ def _reader(
 
 
 def _check_names(names: list[str], gates: CheckGates) -> None:
-    known = sorted([COHERENCE, *(gate.name for gate in (*gates.request, *gates.answer))])
+    known = sorted([*REFERENCE_GATES, *(gate.name for gate in (*gates.request, *gates.answer))])
     for name in names:
         if name not in known and name != "input_scope":
             raise BadInput(f"there is no gate '{name}'", fix=f"use one of: {', '.join(known)}")

@@ -92,6 +92,8 @@ def every_gate() -> tuple[Gate, ...]:
         limits,
         bounds,
         readings=lambda _exchange: None,
+        gains=lambda _exchange: None,
+        alike=lambda _exchange: None,
         embed=lambda texts: tuple(() for _ in texts),
         expected=lambda _exchange: (),
     )

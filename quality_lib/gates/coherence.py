@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from quality_lib.gates.answer_view import AnswerView, View
 from quality_lib.gates.bounds import LearnedBounds
-from quality_lib.gates.function_words import OF_LANGUAGE
+from quality_lib.gates.english import is_english_prose
 from quality_lib.gates.gate import Gate, Reason
 from quality_lib.gates.output_gate import failed, output_gate, suspect, unjudged
 from quality_lib.gates.output_limits import OutputLimits
@@ -63,10 +63,6 @@ _FEW = 16
 """Tokens below which a rare name decides the mean: judged in English alone, and only when far out."""
 _RARE, _LISTED = 3, 5
 """Times the bound: of few tokens, and of lists of words, where nothing tells the next one."""
-_ENGLISH = OF_LANGUAGE["en"]
-_PROSE = 0.25
-"""Share of English function words from which a text is English prose."""
-_EDGES = ".,;:!?\"'()*"
 _ODD_SHARE, _NUMBER_SHARE, _ODD_LEAST = 0.12, 0.3, 6
 """Shares of odd words and of numbers, in so many words at the least, that make a second witness."""
 
@@ -123,22 +119,12 @@ def _bounds(
     high = learned.perplexity.high if learned.perplexity else None
     times = 1.0
     if tokens < _FEW:
-        times = _RARE if _is_english_prose(answer) else math.inf
-    elif answer.wishes.word_list and not _is_english_prose(answer):
+        times = _RARE if is_english_prose(answer) else math.inf
+    elif answer.wishes.word_list and not is_english_prose(answer):
         times = _LISTED
     if high is not None:
         return _Bounds(times * high, high, "learned")
     return _Bounds(times * limits.max_perplexity, limits.max_perplexity_odd, "constant")
-
-
-def _is_english_prose(answer: AnswerView) -> bool:
-    wishes = answer.wishes
-    if any((wishes.drawing, wishes.languages, wishes.markers, wishes.encodings, wishes.reasoning)):
-        return False
-    if answer.is_structured:
-        return False
-    words = [token.strip(_EDGES) for token in answer.small_tokens]
-    return sum(word in _ENGLISH for word in words) >= _PROSE * max(1, len(words))
 
 
 def _perplexity(worst: float, known: _Bounds) -> Verdict | None:

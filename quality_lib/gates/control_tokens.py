@@ -43,7 +43,7 @@ REASONS = (
 )
 _CONTROL = re.compile(
     r"<[|｜][^<>|｜\n]{1,48}[|｜]>|<[|｜](?:im_start|im_end|endoftext|eot_id|end|user|assistant|system)\b"
-    r"|</?(?:start|end)_of_(?:turn|image|audio)>|<(?:bos|eos|sop|eop|EOT|BOT)>"
+    r"|</?[a-z]{2,12}_of_(?:turn|image|audio)>|<(?:bos|eos|sop|eop|EOT|BOT)>"
     r"|\[/?INST\]|<</?SYS>>|\[gMASK\]|\[/?(?:AVAILABLE_TOOLS|TOOL_RESULTS|SYSTEM_PROMPT)\]"
     r"|<\uff5c?(?:begin|end)▁of▁sentence\uff5c?>|<(?:unused|reserved|extra_id_|extra_token_|dummy)_?\d+>"
     r"|<(?:e|s)o(?:t|h|s)>|<_(?:user|bot|system|end)>|<\/?(?:human|bot)>:?"

@@ -34,6 +34,8 @@ REASONS = (
 _SEQUENCE = 5
 _LEAST_WORDS = 8
 _PROBE = 24
+_AGAIN = 0.8
+"""Times the limit: of an answer that says the same piece of the prompt more than once."""
 _RETURNED_CHARACTERS = 120
 
 
@@ -92,6 +94,9 @@ def _covered(answer: AnswerView, text: str, limits: OutputLimits) -> Verdict | N
     if share >= limits.echo_share:
         if again or answer.was_cut or len(words) >= 0.6 * len(asked):
             return failed("prompt_echo", sentence, **evidence)
+        return suspect("prompt_echo_some", sentence, **evidence)
+    # Where a piece ends and begins again no sequence is the prompt's.
+    if again and share >= _AGAIN * limits.echo_share:
         return suspect("prompt_echo_some", sentence, **evidence)
     return None
 

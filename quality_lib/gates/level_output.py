@@ -17,12 +17,14 @@ from quality_lib.gates.gate import Gate
 from quality_lib.gates.keywords import Expected, keywords
 from quality_lib.gates.language import language
 from quality_lib.gates.length import length
+from quality_lib.gates.letters import letters
 from quality_lib.gates.loop import loop
 from quality_lib.gates.nonce import nonce
 from quality_lib.gates.output_limits import OutputLimits
-from quality_lib.gates.reading import Readings
+from quality_lib.gates.reading import Alike, Gains, Readings
 from quality_lib.gates.reasoning_tags import reasoning_tags
 from quality_lib.gates.recent_answers import Embed, recent_meaning, recent_words
+from quality_lib.gates.relevance import relevance
 from quality_lib.gates.repetition import repetition
 from quality_lib.gates.role_markers import role_markers
 from quality_lib.gates.script import script
@@ -51,6 +53,7 @@ def output_gates(limits: OutputLimits, bounds: LearnedBounds) -> tuple[Gate, ...
         stutter(limits, view),
         whitespace(limits, view),
         soup(limits, view),
+        letters(limits, view),
         word_order(limits, view),
         spacing(limits, view),
         script(limits, view),
@@ -75,6 +78,8 @@ def model_gates(
     bounds: LearnedBounds,
     *,
     readings: Readings | None = None,
+    gains: Gains | None = None,
+    alike: Alike | None = None,
     embed: Embed | None = None,
     expected: Expected | None = None,
 ) -> tuple[Gate, ...]:
@@ -83,6 +88,8 @@ def model_gates(
     gates: list[Gate] = []
     if readings is not None:
         gates.append(coherence(limits, bounds, view, readings))
+    if gains is not None and alike is not None:
+        gates.append(relevance(limits, view, gains, alike))
     if embed is not None:
         gates.append(recent_meaning(limits, bounds, view, embed))
     if expected is not None:

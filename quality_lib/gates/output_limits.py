@@ -56,6 +56,8 @@ class OutputLimits:
     a window of prose that make it token soup."""
     function_word_share: float = 0.06
     """Share of function words below which a stretch without punctuation is a word list (tale#88)."""
+    letter_share: float = 0.7
+    """Share of single letters among the words of an answer that nobody asked letters of."""
     salad_pairs: int = 2
     """Pairs of English function words in an impossible order within 80 words that make a text
     suspect; twice as many make it bad."""
@@ -86,6 +88,12 @@ class OutputLimits:
     max_excess: float = 3.2
     """Mean surprise of 32 tokens beyond the reference model's own doubt, nats a token. Healthy prose reaches
     2.7."""
+    min_gain: float = -5.0
+    """Nats that the prompt adds at least to the log-probability of the answer's head under the reference
+    model. Healthy English answers to questions with a subject mostly add 10 to 40, and -4 at the least: in
+    pictures and figures of speech."""
+    min_prompt_similarity: float = 0.2
+    """Embedding cosine of prompt and answer from which a low gain is no longer held against it."""
     min_logprob: float = -4.0
     """Mean log-probability of a window's chosen tokens, nats; used until a bound was learned."""
     max_logprob: float | None = None
@@ -104,7 +112,8 @@ class OutputLimits:
 
 _RULES: tuple[tuple[str, Callable[[float], bool], str], ...] = (
     (
-        "loop_ended_share repeated_share stutter_share odd_word_share echo_share max_variety cut_phrases",
+        "loop_ended_share repeated_share stutter_share odd_word_share echo_share max_variety cut_phrases "
+        "letter_share",
         lambda value: 0 < value <= 1,
         "above 0 and at most 1",
     ),
@@ -125,4 +134,6 @@ _RULES: tuple[tuple[str, Callable[[float], bool], str], ...] = (
         "above 1",
     ),
     ("max_excess", lambda value: value > 0, "above 0"),
+    ("min_gain", lambda value: value <= 0, "at most 0"),
+    ("min_prompt_similarity", lambda value: -1 <= value <= 1, "between -1 and 1"),
 )

@@ -20,3 +20,7 @@ class Reading:
 
 Readings = Callable[[Exchange], Reading | None]
 """Gives the reading of an exchange's answer; None: it was not read."""
+Gains = Callable[[Exchange], float | None]
+"""Gives the log-probability in nats that its prompt adds to the head of an answer; None: not asked."""
+Alike = Callable[[Exchange], float | None]
+"""Gives the embedding cosine of prompt and answer; None: no model can tell."""

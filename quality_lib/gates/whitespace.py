@@ -9,6 +9,7 @@ from quality_lib.gates.answer_view import AnswerView, View
 from quality_lib.gates.gate import Gate, Reason
 from quality_lib.gates.output_gate import failed, output_gate, suspect
 from quality_lib.gates.output_limits import OutputLimits
+from quality_lib.gates.text_fold import listed
 from quality_lib.records import Outcome, Verdict
 
 REASONS = (
@@ -34,6 +35,12 @@ REASONS = (
         "vllm#38696",
     ),
     Reason(
+        "blank_gaps",
+        Outcome.SUSPECT,
+        "Again and again several empty lines tear the answer apart.",
+        source="vllm#38696",
+    ),
+    Reason(
         "blank_mostly",
         Outcome.SUSPECT,
         "The answer is blanks for the most part.",
@@ -45,6 +52,15 @@ _INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad"
 _RUN = re.compile(rf"[\s{_INVISIBLE}]{{15,}}")
 _EMPTY_LINES = 15
 """Empty lines in a row; spacing of pages and poems stays below."""
+_GAP = re.compile(r"(?:[ \t]*\n){4,}")
+_GAPS, _LINES_IN_GAPS = 2, 12
+"""Runs of three empty lines and more, and the line ends in all of them; healthy answers hold not one."""
+_ROOM = frozenset(
+    listed(
+        "space spaces spacing blank blanks empty line lines page pages form forms worksheet letter letters certificate cover room gap gaps"
+    )
+)
+"""Words of a prompt that may wish for room to write in."""
 
 
 def whitespace(limits: OutputLimits, view: View) -> Gate:
@@ -70,6 +86,10 @@ def whitespace(limits: OutputLimits, view: View) -> Gate:
             is_long = len(match[0]) >= limits.blank_run or match[0].count("\n") >= _EMPTY_LINES
             if is_long and not answer.wishes.drawing:
                 return _found(suspect, "blank_run", match.start(), len(match[0]))
+        gaps = list(_GAP.finditer(text, len(text) - len(text.lstrip()), kept))
+        lines = sum(gap[0].count("\n") for gap in gaps)
+        if len(gaps) >= _GAPS and lines >= _LINES_IN_GAPS and not _wants_room(answer):
+            return _found(suspect, "blank_gaps", gaps[0].start(), lines)
         blanks = kept - len("".join(text[:kept].split()))
         if (
             kept >= 4 * limits.min_characters
@@ -80,6 +100,13 @@ def whitespace(limits: OutputLimits, view: View) -> Gate:
         return None
 
     return output_gate("whitespace", view, look, REASONS)
+
+
+def _wants_room(answer: AnswerView) -> bool:
+    wishes = answer.wishes
+    if answer.fences or wishes.drawing or wishes.repeats or wishes.code:
+        return True
+    return not _ROOM.isdisjoint(wishes.words)
 
 
 def _found(say: Callable[..., Verdict], reason: str, start: int, blanks: int) -> Verdict:

@@ -143,9 +143,24 @@ _UNSPACED = stems(
     "no_space no_blank no_gap without_space without_a_space without_blank without_gap unspaced camelcase alphabet",
     "hashtag slug",
 )
+_LETTERS = stems(
+    "letter alphabet initial vowel consonant spell chord note grade blood_type answer_key multiple_choice variab quiz option column vitamin "
+    "nucleotide protein genome matri grid",
+    "abc abcd music test seats keys dna rna",
+)
+_FREE = stems(
+    "haiku limerick lyric riddle joke screenplay monolog dialog conversation slogan motto tagline pretend imagin surpris invent creativ "
+    "metaphor analog proverb headline encourag motivat fiction poem poet rhym let_s_play role_play roleplay improvis hypothetical",
+    "story stories tale tales fable novel verse verses song songs refrain chorus rap pun puns scene script toast tweet compliment roast "
+    "something anything whatever random interesting fun funny bored act character villain hero game games play guess quiz trivia flip pick "
+    "choose continue complete finish make_up made_up irony moral quote quotes title titles caption dream dreams wish feel opinion typo typos "
+    "nice subject_line first_line opening_line pick_up_line",
+)
+"""Hardly anything in the prompt tells what a good answer says."""
 _INDEX = StemIndex((
     *(_REPEATS, _DIGITS, _FLAT_NUMBERS, _DRAWING, _LANGUAGES, *_SCRIPTS.values(), _ENCODINGS),
     *(_MARKERS, _REASONING, _TOOLS, _DIALOGUE, _COPYING, _WORD_LIST, _NONSENSE, _CODE, _UNSPACED),
+    *(_LETTERS, _FREE),
 ))
 _PRODUCT = re.compile(r"\d+ times \d+")
 _NUMBER_WORDS = {
@@ -321,3 +336,13 @@ class Wishes:
     def code(self) -> bool:
         """Whether code, data or logs were asked for."""
         return self._has(_CODE)
+
+    @lazy
+    def free(self) -> bool:
+        """Whether a story, a joke, a game or anything else was asked for that may say nearly anything."""
+        return self._has(_FREE)
+
+    @lazy
+    def letters(self) -> bool:
+        """Whether single letters may be the answer."""
+        return self._has(_LETTERS)

@@ -30,12 +30,26 @@ REASONS = (
     Reason(
         "word_salad_some",
         Outcome.SUSPECT,
-        "Twice English function words stand in an order that hardly a sentence has.",
+        "Twice, or once in a short answer, English function words stand in an order that hardly a sentence has.",
         "gates.output.salad_pairs",
         _SOURCE,
     ),
 )
 _ARTICLES = frozenset(listed("the a an"))
+_AFTER_THE = frozenset(
+    listed(
+        "the is are was were has have had does did would could should of on at to for from with by because than into upon toward during been be"
+    )
+)
+_ON_ERRORS = frozenset(
+    listed(
+        "typo typos error errors mistake mistakes grammar spelling proofread correct correction duplicate duplicated doubled wrong fix "
+        "stammer stutter transcript verbatim"
+    )
+)
+"""Words of a prompt that may ask for faulty sentences, or for talk about them."""
+_SHORT = 40
+"""Words of an answer in which "the the" or "the is" is enough: it is hardly chance where so little is said."""
 WINDOW = 80
 _SPEAKS_OF_WORDS = frozenset(
     listed(
@@ -58,6 +72,15 @@ def word_order(limits: OutputLimits, view: View) -> Gate:
             if pair in PAIRS and not _is_spoken_of(words, at)
         ]
         most, start = _most_in_window(places)
+        if most == 1 < limits.salad_pairs and _is_enough(answer, places[0]):
+            pair = " ".join(words[places[0] : places[0] + 2])
+            return suspect(
+                "word_salad_some",
+                f"{pair!r} in an answer of {len(words)} words.",
+                word=places[0],
+                pairs=[pair],
+                count=1,
+            )
         least = limits.salad_pairs * (2 if answer.wishes.code else 1)
         if most < least or answer.wishes.nonsense:
             return None
@@ -69,6 +92,17 @@ def word_order(limits: OutputLimits, view: View) -> Gate:
         return suspect("word_salad_some", sentence, **evidence)
 
     return output_gate("word_order", view, look, REASONS)
+
+
+def _is_enough(answer: AnswerView, at: int) -> bool:
+    """Whether one pair of "the" and a word that cannot follow it makes a short answer suspect."""
+    words = answer.tokens
+    if len(words) > _SHORT or words[at] != "the" or words[at + 1] not in _AFTER_THE:
+        return False
+    wishes = answer.wishes
+    if wishes.code or wishes.nonsense or not _ON_ERRORS.isdisjoint(wishes.words):
+        return False
+    return f"the {words[at + 1]}" not in wishes.folded
 
 
 def _is_spoken_of(words: list[str], at: int) -> bool:

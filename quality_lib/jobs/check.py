@@ -167,15 +167,14 @@ def _read_too(
         and pair_of(record) is not None
     }
     said = dict(zip(wanted, reader.verdicts(list(wanted.values())), strict=True))
-    return [_with(checked, said.get(place)) for place, (_, checked) in enumerate(group)]
+    return [_with(checked, said.get(place, ())) for place, (_, checked) in enumerate(group)]
 
 
-def _with(checked: Checked, said: GateVerdict | None) -> Checked:
-    if said is None:
-        return checked
-    before, verdict = checked.judgement, said.verdict
-    outcome = max(before.outcome, verdict.outcome, key=_FROM_GOOD_TO_BAD.index)
-    return dataclasses.replace(checked, judgement=Judgement(outcome, (*before.gates, said)))
+def _with(checked: Checked, said: Sequence[GateVerdict]) -> Checked:
+    before = checked.judgement
+    found = [before.outcome, *(one.verdict.outcome for one in said)]
+    outcome = max(found, key=_FROM_GOOD_TO_BAD.index)
+    return dataclasses.replace(checked, judgement=Judgement(outcome, (*before.gates, *said)))
 
 
 _FROM_GOOD_TO_BAD = (Outcome.UNJUDGED, Outcome.PASSED, Outcome.SUSPECT, Outcome.FAILED)

@@ -17,13 +17,11 @@ from quality_lib.exchanges.masking import mask_text
 from quality_lib.exchanges.sampling import Sampled
 from quality_lib.gates.answer_view import shared_view
 from quality_lib.gates.bounds import LearnedBounds
-from quality_lib.gates.coherence import coherence
 from quality_lib.gates.gate import Gate, GateVerdict, judge
-from quality_lib.gates.reading import Readings
 from quality_lib.gates.recent_answers import LEAST_RECENT, Embed, recent_meaning
 from quality_lib.golden.ports import Progress
 from quality_lib.jobs.clock import Note
-from quality_lib.jobs.reference_reading import readings_of
+from quality_lib.jobs.reference_reading import REFERENCE_GATES, ReferenceGates, alike_of
 from quality_lib.scoring.replay import (
     Replayed,
     ReplayTotals,
@@ -93,8 +91,7 @@ def ask_models(
         notes.append("Recent answers were not compared (scoring.embeddings is off).")
     if service.scoring.reference_model:
         note("reading the answers with the reference model")
-        readings = reference_readings(service, exchanges, progress, note)
-        gates.append(coherence(service.gates.output, bounds, view, readings))
+        gates += reference_gates(settings, service, exchanges, bounds, progress, note)
     else:
         notes.append("No perplexity was taken (scoring.reference_model is null).")
     verdicts = tuple(judge(exchange, gates).gates for exchange in exchanges)
@@ -116,10 +113,15 @@ def _embedder(model: str, exchanges: Sequence[Exchange]) -> Embed:
     return lambda wanted: [vectors[text] for text in wanted]
 
 
-def reference_readings(
-    service: ServiceSettings, exchanges: Sequence[Exchange], progress: Progress, note: Note
-) -> Readings:
-    """Return what the reference model reads in the answers, taken in batches."""
+def reference_gates(
+    settings: Settings,
+    service: ServiceSettings,
+    exchanges: Sequence[Exchange],
+    bounds: LearnedBounds,
+    progress: Progress,
+    note: Note,
+) -> tuple[Gate, ...]:
+    """Read the answers with the reference model, in batches, and return the gates that judge it."""
     scoring = service.scoring
     model = ReferenceModel(
         scoring.reference_model or "",
@@ -128,7 +130,11 @@ def reference_readings(
         say=note,
         progress=progress,
     )
-    return readings_of(model, exchanges)
+    names = [name for name in REFERENCE_GATES if name not in service.gates.disabled]
+    alike = None
+    if scoring.embeddings and "relevance" in names:
+        alike = alike_of(settings.embedding_model)
+    return ReferenceGates(service.gates.output, bounds, alike, names)(model, exchanges)
 
 
 def with_recent(exchanges: Sequence[Exchange]) -> tuple[Exchange, ...]:

@@ -20,6 +20,7 @@ from quality_lib.errors import (
     NoData,
 )
 from quality_lib.gates.bounds import LearnedBounds, Range
+from quality_lib.jobs.reference_reading import REFERENCE_GATES
 
 GOOD = {
     "id": "good",
@@ -240,15 +241,21 @@ def test_the_reference_model_finds_what_no_rule_can(
         "text": "Plums gavel in thimble and pewter, for orchards quartz with violin. A kettle harbours as ledger, "
         "because walnut alphabet is drowsy of anchor, so velvet pears mortgage on Tuesday to brisk zinc.",
     }
-    records = lines(GOOD, nonsense, LOOP, REQUEST)
+    beside = GOOD | {
+        "id": "beside",
+        "prompt": "How do vaccines protect us?",
+        "text": "The meeting with the architect has been moved to Thursday at three in the small room.",
+    }
+    records = lines(GOOD, nonsense, LOOP, REQUEST, beside)
     without = verdicts(run("-", "--json", stdin=records))
     assert without[1]["verdict"] == "PASSED"
     told = verdicts(run("-", "--json", "--reference", model_folder, stdin=records))
-    assert [v["verdict"] for v in told] == ["PASSED", "SUSPECT", "FAILED", "PASSED"]
-    assert told[1]["reasons"] == ["perplexity_high"]
-    asked = [[gate["gate"] for gate in v["gates"] if gate["gate"] == "coherence"] for v in told]
+    assert [v["verdict"] for v in told] == ["PASSED", "SUSPECT", "FAILED", "PASSED", "SUSPECT"]
+    assert [told[n]["reasons"] for n in (1, 4)] == [["perplexity_high"], ["beside_the_question"]]
+    asked = [[g["gate"] for g in v["gates"] if g["gate"] in REFERENCE_GATES] for v in told]
     # What failed already and what has no answer is not read.
-    assert asked == [["coherence"], ["coherence"], [], []]
+    read = list(REFERENCE_GATES)
+    assert asked == [read, read, [], [], read]
 
 
 def test_a_reference_model_that_is_not_there_is_bad_input(tmp_path: Path) -> None:

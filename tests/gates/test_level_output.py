@@ -155,6 +155,9 @@ def test_no_gate_crashes_on_odd_data(
         ("max_perplexity", 1.0),
         ("max_perplexity_odd", 0.5),
         ("max_excess", 0.0),
+        ("min_gain", 1.0),
+        ("min_prompt_similarity", 1.5),
+        ("letter_share", 0.0),
     ],
 )
 def test_limits_that_cannot_be_meant_are_refused(name: str, value: float) -> None:

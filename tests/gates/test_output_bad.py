@@ -19,6 +19,19 @@ SUBWORDS = (
     "psychiat bottologia friesliteralsshed spaceflight digitized roadside musicogether eagleisinsatur"
 )
 BAD: list[tuple[str, Exchange, str]] = [
+    (
+        "torn apart",
+        answer("What is a light of light and you are a\n\n\n\n\n\nWhat is a little light\n\n\n\n\n\n\nIt is a lot"),
+        "blank_gaps",
+    ),
+    ("an article before an article", answer("Skew it to the the report now.", "Say it politely."), "word_salad_some"),
+    ("an article before a verb", answer("The train the is on Monday.", "When does it leave?"), "word_salad_some"),
+    (
+        "the prompt's list again and again",
+        answer("kettle, lamp, fan, iron, radio, toaster. " * 2 + "kettle, lamp, fan", "Which make heat: kettle, lamp, fan, iron, radio, toaster.", "length"),
+        "prompt_echo_some",
+    ),
+    ("a marker half remembered", answer("<ending_of_turn>nice_to\nA fridge keeps food cold.", "How does a fridge work?"), "control_token"),
     # one token for ever
     ("marks", answer("!" * 64, finish="length"), "loop_only|dead_tail"),
     ("marks that ended", answer("!" * 16), "loop_only"),

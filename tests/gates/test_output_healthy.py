@@ -19,6 +19,13 @@ HEALTHY: list[tuple[str, Exchange]] = [
     ("prose", answer(PROSE + MORE)),
     ("cut by the caller", answer(PROSE[:120], finish="length", params={"max_tokens": 30})),
     ("letter", answer(LETTER, "Write a thank-you letter.")),
+    ("room for a signature", answer(LETTER.replace("regards,\n", "regards,\n\n\n\n\n\n"), "Write to her.")),
+    ("a form with room", answer("Name:\n\n\n\n\n\n\nAddress:\n\n\n\n\n\n\nAge:", "A form with room to write in.")),
+    ("a marker that was asked of", answer("Gemma writes <start_of_turn> and <end_of_turn>.", "What does the Gemma chat template write?")),
+    ("wide verses", answer("The tide\n\n\ncomes in\n\n\nand goes\n\n\nagain\n\n\nand is\n\n\ngone", "A poem.")),
+    ("a doubled word told of", answer("Write the the once: the lamp.", "Which mistakes are in: see the the lamp")),
+    ("a statement by name", answer("Inside the for loop the index grows.", "Where does it grow?")),
+    ("a band", answer("It was recorded by the The.", "Who recorded it?")),
     # repetition that was asked for or belongs to the form
     ("say it", answer("thank you " * 10, 'Say "thank you" ten times.')),
     ("say it, cut", answer("thank you " * 9 + "thank", 'Say "thank you" ten times.', "length")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from quality_lib.jobs.reference_reading import (
     ReferenceGates,
     ReferenceReader,
     alike_by,
+    alike_of,
     gains_of,
     readings_of,
 )
@@ -128,7 +130,7 @@ def test_only_what_may_be_beside_the_question_is_read_again() -> None:
     exchanges = [
         answer(PROSE, "How do rivers form valleys?"),
         answer(BESIDE, "How do rivers form valleys?"),
-        answer(BESIDE, "How do I reach the island?"),
+        answer(BESIDE, "When does the ferry reach the island?"),
         answer(BESIDE, "Tell me a joke."),
         answer("```python\nprint(1)\n```", "How do I print a number?"),
     ]
@@ -172,6 +174,11 @@ def test_without_the_embedding_package_relevance_says_nothing_and_asks_once() ->
     assert len(likeness.asked) == 1
     gates = ReferenceGates(OutputLimits(), LearnedBounds(), alike)(Reader(), [exchange])
     assert [one.judge(exchange).reason for one in gates] == ["coherence_ok", "relevance_unknown"]
+
+
+def test_a_model_for_likeness_that_was_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="embedding_model"):
+        alike_of(str(tmp_path))
 
 
 def test_gains_are_known_of_what_was_asked_alone() -> None:
