@@ -40,6 +40,9 @@ def backends() -> Generator[Backends]:
 def running(tmp_path: Path, backends: Backends) -> Generator[RunningRoute]:
     with running_route(tmp_path) as found:
         found.route.apply(table(backends, 100, 0, 0))
+        # The workers from before the table leave when they like; tests count those that serve it.
+        wanted = 1 + found.settings.workers
+        until(lambda: len(found.process.pids()), lambda count: count == wanted)
         yield found
 
 
