@@ -5,19 +5,41 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
-from quality_lib.drift.reading import Key
+from quality_lib.drift.reading import Block, CheckReading, Key
 from quality_lib.golden.answer import SCORED_CHANNELS, Answer, Channel, Fault, Probe
 from quality_lib.golden.case import GoldenSet
 from quality_lib.golden.mode import Mode
 from quality_lib.golden.ports import ModelClient
-from quality_lib.golden.reading import DECODED
+from quality_lib.golden.reading import DECODED, reading_of
 
 GIVE_UP_AFTER = 5
 """Lost requests in a row (each already tried again by the client) after which no more are sent."""
 DECODE_LOAD = 8
 """Answers that are decoded at once, in a check as in its calibration, whatever is configured: what else is in a
 batch moves the last bits of a score, and with them a close race between two tokens."""
+
+
+async def check_sentinel(
+    cases: GoldenSet,
+    references: Mapping[str, Answer],
+    keys: Collection[Key],
+    client: ModelClient,
+    block: Block,
+    name: str,
+    at: datetime,
+    *,
+    burst: str,
+    repeats: int = 1,
+) -> CheckReading:
+    """Ask the sentinel set once, as ``block`` says; ``name`` is the id of the check."""
+    answers = await ask_sentinel(
+        cases, references, keys, client, Mode(block.load, block.cache), name,
+        # A name that was used before a kill has met the cache, so the time is part of the salt.
+        salt=f"{name}-{at.isoformat()}", repeats=repeats,
+    )  # fmt: skip
+    return reading_of(answers, check_id=name, at=at, block=block, keys=keys, burst=burst)
 
 
 async def ask_sentinel(

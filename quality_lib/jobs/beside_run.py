@@ -13,9 +13,7 @@ from quality_lib.adapters.files.readings import ReadingsJournal
 from quality_lib.drift.reading import Block, CheckReading, Key
 from quality_lib.golden.baseline import Baseline
 from quality_lib.golden.case import GoldenSet
-from quality_lib.golden.mode import Mode
-from quality_lib.golden.reading import reading_of
-from quality_lib.golden.sentinel_round import ask_sentinel
+from quality_lib.golden.sentinel_round import check_sentinel
 from quality_lib.settings import ServiceSettings
 
 
@@ -65,22 +63,18 @@ class BesideRun:
     async def _ask(
         self, check_id: str, block: Block, keys: frozenset[Key], repeats: int
     ) -> CheckReading:
-        at = self.clock()
         async with wiring.model_client(self.service) as client:
-            answers = await ask_sentinel(
+            return await check_sentinel(
                 self.cases,
                 self.baseline.references(),
                 keys,
                 client,
-                Mode(block.load, block.cache),
+                block,
                 check_id,
-                # A round that was cut off has warmed its cache, so the time is part of the name.
-                salt=f"{check_id}-{at.isoformat()}",
+                self.clock(),
+                burst=self.run_id,
                 repeats=repeats,
             )
-        return reading_of(
-            answers, check_id=check_id, at=at, block=block, keys=keys, burst=self.run_id
-        )
 
 
 def _is_that(known: CheckReading, block: Block, keys: frozenset[Key]) -> bool:

@@ -28,10 +28,9 @@ from quality_lib.golden.ports import ModelClient, Progress
 from quality_lib.golden.reading import (
     DECODED,
     decoded_keys,
-    reading_of,
     reference_of,
 )
-from quality_lib.golden.sentinel_round import ask_sentinel
+from quality_lib.golden.sentinel_round import check_sentinel
 from quality_lib.jobs.clock import Clock, Note, utc_now
 from quality_lib.jobs.deployment import Deployment, observe_deployment
 from quality_lib.jobs.sentinel import refuse_other_set, watched_keys
@@ -228,24 +227,14 @@ async def _collect(rounds: _Rounds, folder: ReadingsFolder, checks: int, progres
 
 async def _one_check(rounds: _Rounds, client: ModelClient, number: int) -> CheckReading:
     mode = mode_of_check(rounds.modes, number, rounds.start)
-    name = f"{rounds.start}-{number}"
-    at, keys = rounds.clock(), rounds.keys_of(number)
-    answers = await ask_sentinel(
+    return await check_sentinel(
         rounds.cases,
         rounds.baseline.references(),
-        keys,
+        rounds.keys_of(number),
         client,
-        mode,
-        name,
-        # A name that was used before a kill has met the cache, so the time is part of it.
-        salt=f"{name}-{at.isoformat()}",
-    )
-    return reading_of(
-        answers,
-        check_id=name,
-        at=at,
-        block=Block(rounds.start, mode.load, mode.cache),
-        keys=keys,
+        Block(rounds.start, mode.load, mode.cache),
+        f"{rounds.start}-{number}",
+        rounds.clock(),
         burst=f"{rounds.start}/{number // BURST}",
     )
 
