@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from quality_lib.adapters.files.run_folder import write_whole
-from quality_lib.errors import BadInput, OutsideFailure
+from quality_lib.adapters.files.run_folder import keep_whole
+from quality_lib.errors import BadInput
 from quality_lib.golden.baseline import SCHEMA, Baseline
 
 BASELINE = "baseline.json"
@@ -23,11 +23,7 @@ def _adapter() -> TypeAdapter[Baseline]:
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write the file so that it is either whole or not there."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, _adapter().dump_json(baseline))
-    except OSError as error:
-        raise OutsideFailure(f"{path} cannot be written: {error}") from error
+    keep_whole(path, _adapter().dump_json(baseline))
 
 
 def read_baseline(path: Path) -> Baseline:

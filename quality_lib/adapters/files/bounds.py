@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from quality_lib.adapters.files.run_folder import write_whole
-from quality_lib.errors import OutsideFailure
+from quality_lib.adapters.files.run_folder import keep_whole
 from quality_lib.gates.bounds import LearnedBounds
 from quality_lib.gates.bounds_record import bounds_record
 from quality_lib.serving.learned_bounds import BOUNDS, read_bounds
@@ -17,8 +16,4 @@ __all__ = ["BOUNDS", "read_bounds", "write_bounds"]
 def write_bounds(path: Path, bounds: LearnedBounds) -> None:
     """Write the file so that it is either whole or not there."""
     text = json.dumps(bounds_record(bounds), indent=1) + "\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode())
-    except OSError as error:
-        raise OutsideFailure(f"{path} cannot be written: {error}") from error
+    keep_whole(path, text.encode())

@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from quality_lib.adapters.files.run_folder import write_whole
+from quality_lib.adapters.files.run_folder import keep_whole
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.calibration_json import (
     FIX,
@@ -14,7 +14,7 @@ from quality_lib.drift.calibration_json import (
     calibration_of,
     calibration_to_json,
 )
-from quality_lib.errors import BadInput, OutsideFailure
+from quality_lib.errors import BadInput
 
 CALIBRATION = "calibration.json"
 _FIX = "calibrate again with 'quality golden calibrate'"
@@ -22,11 +22,7 @@ _FIX = "calibrate again with 'quality golden calibrate'"
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
     """Write the file so that it is either whole or not there."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, calibration_to_json(calibration).encode())
-    except OSError as error:
-        raise OutsideFailure(f"{path} cannot be written: {error}") from error
+    keep_whole(path, calibration_to_json(calibration).encode())
 
 
 def read_calibration(path: Path) -> tuple[Calibration, str]:

@@ -76,9 +76,10 @@ def read_lines(path: Path, read: Callable[[Any], Entry]) -> list[Entry]:
     """
     try:
         # Not splitlines(): a text may hold other line separators of Unicode.
-        *lines, tail = path.read_bytes().split(b"\n")
+        data = path.read_bytes()
+        *lines, tail = data.split(b"\n")
         if tail:
-            _cut_last_line(path)
+            os.truncate(path, len(data) - len(tail))
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -95,9 +96,3 @@ def read_lines(path: Path, read: Callable[[Any], Entry]) -> list[Entry]:
                 fix="remove that line and run the same command again",
             ) from error
     return entries
-
-
-def _cut_last_line(path: Path) -> None:
-    data = path.read_bytes()
-    with path.open("r+b") as file:
-        file.truncate(data.rfind(b"\n") + 1)

@@ -149,6 +149,19 @@ def write_whole(path: Path, content: bytes) -> None:
     part.replace(path)
 
 
+def keep_whole(path: Path, content: bytes) -> None:
+    """Write a file as ``write_whole`` does, and its folder where that is missing.
+
+    Raises:
+        OutsideFailure: the disk refuses.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
+    except OSError as error:
+        raise OutsideFailure(f"{path} cannot be written: {error}") from error
+
+
 def write_answers(path: Path, answers: Mapping[str, Answer]) -> None:
     """Write answers as one Parquet table, a row each."""
     import pyarrow as pa

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from quality_lib.adapters.files.run_folder import write_whole
-from quality_lib.errors import BadInput, DigestMismatch, OutsideFailure
+from quality_lib.adapters.files.run_folder import keep_whole
+from quality_lib.errors import BadInput, DigestMismatch
 from quality_lib.golden.baseline import Baseline
 from quality_lib.golden.reading import scored_keys
 from quality_lib.golden.sentinel import Sentinel
@@ -30,11 +30,7 @@ def write_sentinel(path: Path, sentinel: Sentinel) -> None:
         )
     else:
         content = "".join(f"{pick.case_id}  # {pick.why}\n" for pick in sentinel.picks)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content.encode())
-    except OSError as error:
-        raise OutsideFailure(f"{path} cannot be written: {error}") from error
+    keep_whole(path, content.encode())
 
 
 def read_sentinel(path: Path, baseline: Baseline) -> tuple[str, ...]:
