@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.measures import machine
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
@@ -70,8 +68,7 @@ def main() -> None:
         rows += _one_start(service, start, args.checks, work)
     healthy = sum(row["verdict"] == "HEALTHY, unchanged" for row in rows)
     result = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{os.cpu_count()} cores, {_processor()}",
+        **machine(),
         "model": model.name,
         "cases": len(load_cases(cases)),
         "starts": args.starts,
@@ -110,7 +107,7 @@ def _one_start(
             )
             stack.enter_context(running(LocalEngine(work / "engine"), spec, timeout_s=600.0))
         baseline = make_baseline(config, "chat", work / "baseline", note=_say)
-        reference = Reference(baseline.run_ids[0], baseline.references())
+        reference = Reference.of(baseline)
         for number, folder in enumerate(outs, 1):
             run = run_golden("chat", service, cases, folder, reference=reference)
             comparison, verdict = compare_run(config, service, run, baseline)
@@ -132,13 +129,6 @@ def _one_start(
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor()
 
 
 if __name__ == "__main__":

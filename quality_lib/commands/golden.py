@@ -107,7 +107,7 @@ def run(
     if endpoint:
         chosen = chosen.model_copy(update={"endpoint": endpoint})
     known = read_baseline(baseline) if baseline else None
-    reference = Reference(known.run_ids[0], known.references()) if known else None
+    reference = Reference.of(known) if known else None
     with stage_progress("probes") as progress:
         done = run_golden(
             service,

@@ -83,7 +83,7 @@ def check_service(
         service,
         cases,
         out,
-        reference=Reference(baseline.run_ids[0], baseline.references()),
+        reference=Reference.of(baseline),
         deployment=deployment,
         clock=clock,
         progress=progress,

@@ -39,6 +39,11 @@ class Reference:
     run_id: str
     answers: Mapping[str, Answer]
 
+    @classmethod
+    def of(cls, baseline: Baseline) -> Reference:
+        """Return the answers that a baseline stores: those of its first run."""
+        return cls(baseline.run_ids[0], baseline.references())
+
 
 def run_golden(
     service_name: str,
