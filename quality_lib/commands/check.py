@@ -219,14 +219,12 @@ def _reader(
     def give_up(problem: str) -> None:
         say(f"no answer was read by a reference model: {problem}")
 
+    alike = None
+    if "relevance" in wanted:
+        alike = alike_of(settings.embedding_model if settings else BUILTIN)
     return ReferenceReader(
         ReferenceModel(reference, home() / "models", say=say),
-        ReferenceGates(
-            gates.output,
-            bounds,
-            alike_of(settings.embedding_model if settings else BUILTIN),
-            wanted,
-        ),
+        ReferenceGates(gates.output, bounds, alike, wanted),
         most=rows or None,
         together=together or TOGETHER,
         # Asked for by name it must be there; by default it is a help.
