@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,7 @@ class LoggedRequest:
     """One finished request."""
 
     began: float
-    """Seconds since the epoch, in the proxy's clock."""
+    """Seconds since the epoch, in the proxy's clock, whole milliseconds: nginx cuts off the rest."""
     took_s: float
     """Of a copied request: until its own answer ended, not that of the copy."""
     backend: str
@@ -54,18 +55,22 @@ class LoggedRequest:
     ended: float
 
 
-def read_requests(path: Path, since: float) -> list[LoggedRequest]:
-    """Return the requests that began at that time or later, in no certain order.
+def read_requests(path: Path, since: float, until: float | None = None) -> list[LoggedRequest]:
+    """Return the requests that began from ``since`` to before ``until``, in no certain order.
+
+    Both are cut off to milliseconds like the log itself, so a request that began a moment after
+    ``since`` counts, and one at the border of two stretches counts in exactly one.
 
     Raises:
         OutsideFailure: there is no log, or it is being rotated again and again.
     """
+    first, end = _milliseconds(since), math.inf if until is None else _milliseconds(until)
     for _ in range(ATTEMPTS):
         before = _identity(path)
         found: dict[bytes, LoggedRequest] = {}
         for line in _lines_until(path, since - SLACK_S):
             request = _parse(line)
-            if request and request.began >= since:
+            if request and first <= request.began < end:
                 # Copying rotations leave a line in two files for a moment.
                 found[line] = request
         if before is not None and before == _identity(path):
@@ -102,6 +107,11 @@ def cut_requests(error_log: Path, requests: Sequence[LoggedRequest]) -> frozense
         if near:
             found.add(max(near, key=lambda request: request.ended))
     return frozenset(found)
+
+
+def _milliseconds(moment: float) -> float:
+    # A moment of a whole millisecond may stand a hair below it as a float.
+    return math.floor(moment * 1000 + 0.0005) / 1000
 
 
 def _breaks(files: Sequence[Path]) -> Iterator[tuple[tuple[int, int], float]]:
@@ -193,7 +203,7 @@ def _parse(line: bytes) -> LoggedRequest | None:
         ended, took = float(data["end"]), float(data["took"])
         answer = str(data["answer"]).replace(":", ",").split(",")[-1].strip()
         return LoggedRequest(
-            began=ended - took,
+            began=round(ended - took, 3),
             took_s=float(answer) if data["copied"] and answer not in {"", "-"} else took,
             backend=str(data["backend"]),
             status=int(data["status"] or 0),

@@ -122,14 +122,15 @@ class NginxRoute:
 
     def split(self, since: datetime, until: datetime | None = None) -> Mapping[str, Served]:
         """Return what each backend did with the requests that began in the time, by the access log."""
-        requests = nginx_access_log.read_requests(self._options.access_log, since.timestamp())
+        requests = nginx_access_log.read_requests(
+            self._options.access_log, since.timestamp(), until.timestamp() if until else None
+        )
         cut = nginx_access_log.cut_requests(self._options.error_log, requests)
         found: dict[str, list[nginx_access_log.LoggedRequest]] = {
             backend.name: [] for backend in self.table().backends
         }
         for request in requests:
-            in_time = until is None or request.began < until.timestamp()
-            if in_time and not request.asked:
+            if not request.asked:
                 found.setdefault(request.backend or NOBODY, []).append(request)
         return {
             name: summarise(taken, cut, None if name == NOBODY else self._in_flight_or_none(name))

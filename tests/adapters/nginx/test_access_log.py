@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quality_lib.adapters.nginx.access_log import (
     BLOCK,
@@ -42,6 +46,33 @@ def test_requests_are_chosen_by_when_they_began(tmp_path: Path) -> None:
     assert began(log, 0.5) == [0.5, 1.0, 1.5, 3.75]
     assert began(log, 1.0) == [1.0, 1.5, 3.75]
     assert began(log, 100) == []
+
+
+@pytest.mark.parametrize("began_at", [0.0, 0.001, 0.123, 0.999, 1.0])
+@pytest.mark.parametrize("earlier_s", [0.0, 0.000001, 0.0004, 0.000999])
+def test_a_request_of_the_same_millisecond_counts(
+    tmp_path: Path, began_at: float, earlier_s: float
+) -> None:
+    log = tmp_path / "access.log"
+    since = datetime.fromtimestamp(T0, UTC) + timedelta(seconds=began_at)
+    # nginx writes the millisecond down, not its parts: so a request may seem older than it is.
+    log.write_text(line(began_at + 0.7, took=0.7))
+    asked = since + timedelta(seconds=earlier_s)
+    assert [one.took_s for one in read_requests(log, asked.timestamp())] == [0.7]
+    assert not read_requests(log, (since + timedelta(milliseconds=1)).timestamp())
+
+
+@given(
+    ended=st.lists(st.integers(0, 40), max_size=20),
+    borders=st.lists(st.integers(0, 50_000), min_size=1, max_size=4).map(sorted),
+)
+def test_stretches_side_by_side_count_each_request_once(
+    tmp_path_factory: pytest.TempPathFactory, ended: list[int], borders: list[int]
+) -> None:
+    log = tmp_path_factory.mktemp("log") / "access.log"
+    log.write_text("".join(line(ms / 1000, took=0.0, id=str(n)) for n, ms in enumerate(ended)))
+    stretches = itertools.pairwise([-1.0, *(T0 + border / 1e6 for border in borders), 2 * T0])
+    assert sum(len(read_requests(log, since, until)) for since, until in stretches) == len(ended)
 
 
 def test_a_log_of_several_blocks_loses_no_line(tmp_path: Path) -> None:
