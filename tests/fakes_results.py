@@ -13,10 +13,13 @@ from quality_lib.golden.result import GoldenResult, TrendPoint
 class InMemoryResults:
     def __init__(self) -> None:
         self.results: list[GoldenResult] = []
+        self.files: dict[str, frozenset[str]] = {}
+        """Names of what was stored with each run."""
 
     def publish(self, result: GoldenResult, files: Mapping[str, Path]) -> PublishedRun:
         if result.run_id not in {known.run_id for known in self.results}:
             self.results.append(result)
+            self.files[result.run_id] = frozenset(files)
         return PublishedRun(result.run_id, result.run_id, "", "")
 
     def history(self, service: str, limit: int = 168) -> tuple[TrendPoint, ...]:

@@ -177,12 +177,13 @@ def calibrate(
             "is_deterministic": known.is_deterministic,
             "recheck_correlation": known.recheck_correlation,
             "largest_e": known.largest_e,
+            "accepted_by": known.accepted_by,
             "checks_decoded": made.checks_decoded,
             "statistics": sorted(known.known),
         })
         return
-    if accepted_by is not None:
-        _note(f"accepted by {accepted_by}")
+    if known.accepted_by:
+        _note(f"accepted by {known.accepted_by}, which the calibration keeps")
     way = (
         "every score repeats bit for bit, so any difference counts"
         if known.is_deterministic

@@ -65,6 +65,8 @@ class Calibration:
     """Sorted mean e-values of whole healthy bursts."""
     risk: float
     """Chance, over calibrations, that this one does not hold the budget."""
+    accepted_by: str = ""
+    """Who vouched for the service when this was learned after a suspicion; empty: there was none."""
 
     @property
     def starts(self) -> int:

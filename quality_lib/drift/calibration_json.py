@@ -37,6 +37,7 @@ def calibration_to_json(calibration: Calibration) -> str:
         "recheck_correlation": calibration.recheck_correlation,
         "bursts": list(calibration.bursts),
         "risk": calibration.risk,
+        "accepted_by": calibration.accepted_by,
     })
 
 
@@ -96,6 +97,7 @@ def calibration_of(data: Any) -> Calibration:
         ),
         bursts=part("bursts", lambda values: tuple(sorted(map(_finite, values)))),
         risk=part("risk", _share),
+        accepted_by=str(data.get("accepted_by", "")),  # older files have none
     )
 
 

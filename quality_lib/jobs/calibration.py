@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,8 @@ def calibrate_service(
     finally:
         folder.close()
     note("learning what health looks like")
-    calibration = learn(folder.readings, rounds.reference, service.drift.limits, platform)
+    learned = learn(folder.readings, rounds.reference, service.drift.limits, platform)
+    calibration = replace(learned, accepted_by=accepted_by or "")
     write_calibration(out / CALIBRATION, calibration)
     write_calibration(target, calibration)
     with_decoding = sum(any(p.channel in DECODED for p in r.probes) for r in folder.readings)

@@ -232,7 +232,7 @@ def publish(settings: Settings, out: Path) -> Mapping[str, Any]:
         OutsideFailure: MLflow does not answer; the folder stays as it is.
     """
     result = read_result(out)
-    names = (RESULT, RUN, TABLE, REPORT)
+    names = (RESULT, RUN, TABLE, RECHECKS, REPORT)
     files = {name: out / name for name in names if (out / name).exists()}
     published = wiring.result_store(settings).publish(result, files)
     summary = {

@@ -339,7 +339,9 @@ def test_the_state_of_another_calibration_is_not_used(
     assert drift is not None
     assert drift.level and drift.level > 1
     world.model.shift = 0.0
-    calibrate_fully(quality_here, world, "--accepted-by", "ada")
+    assert calibrate_fully(quality_here, world, "--accepted-by", "ada")["accepted_by"] == "ada"
+    kept = json.loads((world.baseline_dir / CALIBRATION).read_bytes())
+    assert kept["accepted_by"] == "ada"
     register(quality_here, world)
     result = check(quality_here, world, "new")
     assert "another calibration" in result["drift"]["state_from"]
@@ -482,6 +484,7 @@ def test_a_calibration_says_whether_texts_are_judged(
     assert [json.loads(line)["check_id"] for line in kept.splitlines()] == [
         f"{result['run_id']}-decoded"
     ]
+    assert RECHECKS in world.results.files[result["run_id"]]
 
 
 @pytest.mark.parametrize(

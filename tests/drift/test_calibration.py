@@ -198,6 +198,11 @@ def test_a_healthy_check_is_not_its_own_rival() -> None:
 def test_json_round_trip(known: Calibration) -> None:
     again = calibration_from_json(calibration_to_json(known))
     assert again == known
+    vouched = replace(known, accepted_by="ada")
+    assert calibration_from_json(calibration_to_json(vouched)) == vouched
+    older = json.loads(calibration_to_json(known))
+    del older["accepted_by"]
+    assert calibration_from_json(json.dumps(older)) == known
     assert again.statistics[Statistic.MEAN_Z].ordered == known.statistics[Statistic.MEAN_Z].ordered
 
 
