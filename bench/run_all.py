@@ -24,6 +24,7 @@ BENCHES: dict[str, list[str]] = {
     "route_reload": ["--out", str(RESULTS / "route_reload.json")],
     "live_fingerprint": ["--out", str(RESULTS / "live_fingerprint.json")],
     "flips_found": ["--out", str(RESULTS / "flips_found.json")],
+    "healthy_checks": ["--out", str(RESULTS / "healthy_checks.json")],
     "guard_overhead": ["--rounds", "5", "--out", str(RESULTS / "guard_overhead.json")],
 }
 

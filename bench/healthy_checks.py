@@ -1,0 +1,296 @@
+"""Thousands of real healthy checks over many starts of a real server: how often would anybody be paged?
+
+    python -m bench.healthy_checks [--starts 20] [--checks 104] [--loads 1,4,16] [--only N ...] [--baseline DIR]
+                                   [--work DIR] [--out FILE]
+
+Every start is asked the sentinel set ``--checks`` times as ``quality golden calibrate`` does: each load with a warm and
+a cold cache in turn, of four bursts one decoded. Then the product's decision judges the checks of the odd starts by
+what was learned on the even ones, and the other way round, so no check is judged by itself: once as the product would
+calibrate here, with the checks that it asks one at a time, and once with all loads mixed. Where a decision asks for a
+re-check it gets the next check. Nothing is damaged, so each page is a false alarm. Interrupted, the same command goes
+on where it stopped; ``--only`` makes some of the starts, beside other processes that make others in other ``--work``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from bench.measures import machine
+from quality_lib import settings
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, running
+from quality_lib.adapters.files.baseline import read_baseline
+from quality_lib.adapters.files.readings import READINGS, ReadingsJournal
+from quality_lib.adapters.model import source as model_source
+from quality_lib.adapters.stack.local_config import ENGINE_ARGS
+from quality_lib.drift.calibrate import calibrate
+from quality_lib.drift.calibration import Calibration
+from quality_lib.drift.decision import decide
+from quality_lib.drift.limits import HOURLY_LOAD, DriftLimits
+from quality_lib.drift.reading import CheckReading
+from quality_lib.drift.sequential import SequentialState, alarm_level
+from quality_lib.errors import NoData, QualityError
+from quality_lib.golden.learning import learn
+from quality_lib.golden.reading import DECODED, reference_of
+from quality_lib.jobs.calibration import calibrate_service
+from quality_lib.jobs.golden_baseline import make_baseline
+from quality_lib.records import Tri
+from quality_lib.settings import ServiceSettings, Settings
+
+WANTED = 2000
+MOST_SECONDS = 3.0
+"""The target for one sentinel check, asked one at a time, on two cores."""
+PORT = 18571
+"""Of the first start, the next ports for further ones: a baseline that is resumed belongs to one endpoint."""
+START = "start-{:02}"
+HALVES = ("even", "odd")
+Learn = Callable[[Sequence[CheckReading], CheckReading, DriftLimits, str], Calibration]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the decision said of one half of the starts."""
+
+    checks: int
+    """Regular ones; with ``rechecks`` all that were judged."""
+    rechecks: int
+    pages: int
+    changed: int
+    """Checks after which *changed* was said, paged or not."""
+    silent: int
+    """Checks of which the decision could say nothing: they are no proof of calm."""
+    highest_level: float
+    """Of the evidence; an alarm is told from ``DriftLimits`` on."""
+    calibrated_on: int
+
+
+def judge(
+    checks: Sequence[CheckReading],
+    reference: CheckReading,
+    calibration: Calibration,
+    limits: DriftLimits,
+) -> Judged:
+    """Feed healthy checks through the product's decision, one after the other."""
+    state, wants_more = SequentialState(), False
+    rechecks = pages = changed = silent = 0
+    highest = 0.0
+    for reading in checks:
+        decision = decide(
+            reading,
+            reference,
+            calibration,
+            state,
+            limits,
+            is_recheck=wants_more,
+            platform=calibration.platform,
+        )
+        rechecks += wants_more
+        pages += decision.pages
+        changed += decision.changed is Tri.YES
+        silent += decision.changed is Tri.UNKNOWN and not decision.needs_recheck
+        if decision.evidence:
+            highest = max(highest, decision.evidence.level)
+        state, wants_more = decision.state, decision.needs_recheck
+    return Judged(
+        checks=len(checks) - rechecks,
+        rechecks=rechecks,
+        pages=pages,
+        changed=changed,
+        silent=silent,
+        highest_level=highest,
+        calibrated_on=calibration.checks,
+    )
+
+
+def cross_judged(
+    checks: Sequence[CheckReading],
+    reference: CheckReading,
+    limits: DriftLimits,
+    platform: str,
+    learn_on: Learn,
+) -> dict[str, Judged]:
+    """Judge each half of the starts by what the other half taught; names the half that was judged.
+
+    Raises:
+        NoData: a half is too small to learn from.
+    """
+    starts = sorted({check.block.start for check in checks})
+    parts = [
+        [check for check in checks if starts.index(check.block.start) % 2 == side]
+        for side in range(2)
+    ]
+    found = {}
+    for side, name in enumerate(HALVES):
+        calibration = learn_on(parts[1 - side], reference, limits, platform)
+        found[name] = judge(parts[side], reference, calibration, limits)
+    return found
+
+
+def seconds_by_mode(checks: Sequence[CheckReading]) -> dict[str, float]:
+    """Return the median seconds of a check without decoding, by load and cache: from its begin to the next one's."""
+    took: dict[str, list[float]] = {}
+    for check, following in pairwise(checks):
+        if check.block.start != following.block.start or _is_decoded(check):
+            continue
+        between = datetime.fromisoformat(following.at) - datetime.fromisoformat(check.at)
+        mode = f"{check.block.load} at once, {check.block.cache}"
+        took.setdefault(mode, []).append(between.total_seconds())
+    return {mode: round(statistics.median(values), 2) for mode, values in sorted(took.items())}
+
+
+def most_per_year(pages: int, checks: int, checks_per_year: float) -> float:
+    """Return the upper 95 % bound of false pages a year that so many checks prove (Clopper-Pearson)."""
+    from scipy.stats import beta
+
+    if pages >= checks:
+        return checks_per_year
+    return float(beta.ppf(0.95, pages + 1, checks - pages)) * checks_per_year
+
+
+def track(halves: Mapping[str, Judged], limits: DriftLimits) -> dict[str, Any]:
+    """Return one track of the result."""
+    silent = sum(half.silent for half in halves.values())
+    judged = sum(half.checks + half.rechecks for half in halves.values()) - silent
+    pages = sum(half.pages for half in halves.values())
+    return {
+        "judged": judged,
+        "silent": silent,
+        "rechecks": sum(half.rechecks for half in halves.values()),
+        "pages": pages,
+        "changed": sum(half.changed for half in halves.values()),
+        "highest_evidence": max(half.highest_level for half in halves.values()),
+        "alarm_from": alarm_level(limits),
+        "at_most_per_year": round(most_per_year(pages, judged, limits.checks_per_year), 2),
+        "calibrated_on": {name: half.calibrated_on for name, half in halves.items()},
+    }
+
+
+def result_of(
+    checks: Sequence[CheckReading], reference: CheckReading, limits: DriftLimits, platform: str
+) -> dict[str, Any]:
+    """Return what is reported of all recorded checks; a track without enough data says why."""
+    alone = [check for check in checks if check.block.load == HOURLY_LOAD]
+    tracks: dict[str, Any] = {}
+    for name, part, learn_on in (("one at a time", alone, learn), ("all loads", checks, calibrate)):
+        try:
+            tracks[name] = track(cross_judged(part, reference, limits, platform, learn_on), limits)
+        except NoData as missing:
+            tracks[name] = {"no_data": str(missing)}
+    return {
+        "checks": len(checks),
+        "wanted": WANTED,
+        "starts": len({check.block.start for check in checks}),
+        "decoded": sum(map(_is_decoded, checks)),
+        "scored_tokens": sum(len(p.logprobs) for p in checks[0].probes if p.channel not in DECODED)
+        if checks
+        else 0,
+        "seconds": seconds_by_mode(checks),
+        "limit_s": MOST_SECONDS,
+        "tracks": tracks,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--starts", type=int, default=20)
+    parser.add_argument("--checks", type=int, default=104, help="per start")
+    parser.add_argument("--loads", default="1,4,16", help="probes at once")
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of starts")
+    parser.add_argument("--baseline", type=Path, help="of the packaged model; default: one is made")
+    parser.add_argument("--work", type=Path, help="folder of the checks")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    try:
+        _run(args)
+    except QualityError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _run(args: argparse.Namespace) -> None:
+    work = args.work or settings.home() / "bench-healthy"
+    model = model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
+    baseline = args.baseline or work / "baseline"
+    loads = tuple(map(int, args.loads.split(",")))
+    done = _made(work)
+    for start in args.only or range(1, args.starts + 1):
+        if sum(check.block.start == START.format(start) for check in done) >= args.checks:
+            continue
+        service = ServiceSettings(
+            endpoint=f"http://127.0.0.1:{PORT + start - 1}", model="chat", weights=model
+        )
+        _one_start(Settings(services={"chat": service}), start, baseline, work, loads, args.checks)
+    checks = sorted(_made(work), key=lambda check: (check.block.start, check.at))
+    known = read_baseline(baseline)
+    keys = {probe.key for check in checks for probe in check.probes}
+    platform = json.loads((work / "healthy" / "calibration-plan.json").read_bytes())["platform"]
+    found = result_of(checks, reference_of(known, keys), DriftLimits(), platform)
+    text = json.dumps({**machine(), "model": model.name, "loads": loads, **found}, indent=1)
+    print(text)
+    if args.out:
+        args.out.write_text(text + "\n", encoding="utf-8")
+    tracks = found["tracks"].values()
+    is_met = len(checks) >= WANTED and all(
+        one.get("pages") == 0 and not one["silent"] for one in tracks
+    )
+    sys.exit(0 if is_met else 1)
+
+
+def _made(work: Path) -> list[CheckReading]:
+    path = work / "healthy" / READINGS
+    if not path.exists():
+        return []
+    journal = ReadingsJournal(path, "run the same command again")
+    try:
+        return list(journal.readings)
+    finally:
+        journal.close()
+
+
+def _one_start(
+    config: Settings, start: int, baseline: Path, work: Path, loads: Sequence[int], checks: int
+) -> None:
+    spec = EngineSpec(
+        Path(config.services["chat"].weights), "chat", args=ENGINE_ARGS, port=PORT + start - 1
+    )
+    with running(LocalEngine(work / "engine"), spec, timeout_s=600.0):
+        if not (baseline / "baseline.json").exists():
+            make_baseline(config, "chat", baseline, note=_say)
+        try:
+            calibrate_service(
+                config, "chat", baseline, work / "healthy", checks=checks, loads=loads,
+                resume=True, start=START.format(start), note=_say, progress=_told(start),
+            )  # fmt: skip
+        except NoData as missing:  # the first starts are too few to learn from: all is kept
+            _say(str(missing))
+
+
+def _told(start: int) -> Callable[[str, int, int], None]:
+    def tell(stage: str, done: int, total: int) -> None:
+        if done % 10 == 0 or done == total:
+            _say(f"start {start}: {stage} {done} of {total}")
+
+    return tell
+
+
+def _is_decoded(check: CheckReading) -> bool:
+    return any(probe.channel in DECODED for probe in check.probes)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The benchmark of healthy checks can fail: it pages when the checks are not healthy, and says when it knows nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bench.healthy_checks import (
+    cross_judged,
+    judge,
+    most_per_year,
+    result_of,
+    seconds_by_mode,
+    track,
+)
+from quality_lib.drift.calibrate import calibrate
+from quality_lib.drift.reading import Block, CheckReading
+from tests.drift.readings import LIMITS, QUIET, REFERENCE, Server, check
+
+
+def made_by(server: Server, starts: int = 8) -> list[CheckReading]:
+    """Return six bursts of every load and cache at every start."""
+    return [
+        server.read(Block(f"start{start}", load, cache), burst=f"{start}-{load}-{cache}-{burst}")
+        for start in range(starts)
+        for load in (1, 4, 16)
+        for cache in ("cold", "warm")
+        for burst in range(6)
+        for _ in range(3)
+    ]
+
+
+@pytest.fixture(scope="module")
+def noisy() -> list[CheckReading]:
+    return made_by(Server(1))
+
+
+def test_healthy_checks_page_nobody_and_each_is_judged_once(noisy: list[CheckReading]) -> None:
+    halves = cross_judged(noisy, REFERENCE, LIMITS, "", calibrate)
+    found = track(halves, LIMITS)
+    assert (found["judged"], found["pages"], found["changed"]) == (len(noisy), 0, 0)
+    assert found["silent"] == 0
+    assert 0 < found["highest_evidence"] < found["alarm_from"]
+    assert sum(found["calibrated_on"].values()) == len(noisy)
+    assert 0 < found["at_most_per_year"] < LIMITS.checks_per_year * 3 / len(noisy) * 1.01
+
+
+def test_checks_that_are_not_healthy_page(noisy: list[CheckReading]) -> None:
+    """The last start answers worse: judged by others it pages, and the other half learns from it."""
+    worse = Server(2, shift=0.5)
+    mixed = [worse.read(c.block, burst=c.burst) if c.block.start == "start7" else c for c in noisy]
+    halves = cross_judged(mixed, REFERENCE, LIMITS, "", calibrate)
+    assert halves["odd"].pages > 0
+    assert halves["even"].pages == 0
+    assert track(halves, LIMITS)["pages"] == halves["odd"].pages
+
+
+def test_where_every_bit_repeats_one_moved_score_counts() -> None:
+    exact = made_by(Server(1, noise=0.0, forks=0.0))
+    found = result_of(exact, REFERENCE, LIMITS, "")["tracks"]["all loads"]
+    assert (found["pages"], found["rechecks"], found["changed"]) == (0, 0, 0)
+    moved = Server(3, noise=1e-9, forks=0.0).read(exact[-1].block, burst=exact[-1].burst)
+    twice = [*exact[:-2], *(replace(moved, check_id=f"moved{n}") for n in range(2))]
+    found = result_of(twice, REFERENCE, LIMITS, "")["tracks"]["all loads"]
+    assert found["rechecks"] > 0
+    assert found["changed"] > 0
+
+
+def test_checks_that_cannot_be_judged_prove_nothing(noisy: list[CheckReading]) -> None:
+    other = [
+        replace(c, block=replace(c.block, load=99)) if n % 2 else c for n, c in enumerate(noisy)
+    ]
+    known = calibrate([c for c in noisy if c.block.start < "start4"], REFERENCE, LIMITS)
+    found = judge(other, REFERENCE, known, LIMITS)
+    assert found.silent == len(noisy) // 2
+    assert track({"even": found}, LIMITS)["judged"] == len(noisy) // 2
+
+
+def test_a_track_without_enough_checks_says_so_and_is_no_zero(noisy: list[CheckReading]) -> None:
+    found = result_of(noisy[:20], REFERENCE, LIMITS, "")
+    for one in found["tracks"].values():
+        assert set(one) == {"no_data"}
+    assert result_of([], REFERENCE, LIMITS, "")["checks"] == 0
+
+
+def test_seconds_are_those_between_checks_of_one_start_without_decoding() -> None:
+    scored = [probe for probe in REFERENCE.probes if probe.channel in {"chat_scored", "raw_scored"}]
+
+    def at(second: str, block: str = "a", decoded: bool = False) -> CheckReading:
+        probes = REFERENCE.probes if decoded else scored
+        place = replace(QUIET, start=block, load=1)
+        return check(probes, f"{block}{second}", place, f"2026-01-01T00:00:{second}+00:00")
+
+    checks = [at("00"), at("02.5"), at("05", decoded=True), at("30"), at("40", "b"), at("41", "b")]
+    assert seconds_by_mode(checks) == {"1 at once, warm": 2.5}
+    assert seconds_by_mode([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("pages", "checks", "bound"), [(0, 2000, 13.1), (2, 2000, 27.6), (3, 3, 8760.0)]
+)
+def test_what_a_number_of_checks_proves(pages: int, checks: int, bound: float) -> None:
+    assert most_per_year(pages, checks, 8760) == pytest.approx(bound, abs=0.1)
