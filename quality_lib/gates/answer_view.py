@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 
 from quality_lib.exchanges.exchange import Answer, Exchange
@@ -29,17 +30,28 @@ CUT_REASONS = frozenset({
 _STRUCTURED = re.compile(r"\s*(?:[\[{]\s*[\"\[{\d\]}tfn-]|<[!?/a-zA-Z])")
 
 
+def composed(text: str) -> str:
+    """Return a text with each letter and its accents as one character, as nearly everybody writes it.
+
+    Decomposed text (macOS file names, some Vietnamese and Korean keyboards) looks the same to people, and
+    to gates that count letters it would be a row of broken words.
+    """
+    if text.isascii() or unicodedata.is_normalized("NFC", text):
+        return text
+    return unicodedata.normalize("NFC", text)
+
+
 class AnswerView:
     """What gates look at; what nearly all of them need is worked out at once, the rest when asked for."""
 
     def __init__(self, exchange: Exchange, answer: Answer) -> None:
         self.exchange = exchange
         self.answer = answer
-        self.asked = exchange.asked
+        self.asked = composed(exchange.asked)
         """All that the caller wrote."""
         self.was_cut = answer.finish_reason in CUT_REASONS
         self.may_be_cut = self.was_cut or not answer.finish_reason
-        self.text = answer.text or ""
+        self.text = composed(answer.text or "")
         self.body = self.text.rstrip(" \t\r\n\v\f\ufffd")
         """The text without the blanks and half characters at its end."""
         self.is_ascii = self.text.isascii()

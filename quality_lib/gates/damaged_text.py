@@ -52,6 +52,12 @@ REASONS = (
         "Control characters, lone surrogates or unassigned code points stand in the text.",
         source="vllm#57661",
     ),
+    Reason(
+        "stacked_marks",
+        Outcome.SUSPECT,
+        "Letters carry towers of accents that no language writes.",
+        source="Unicode Technical Standard 39, section 5.4",
+    ),
 )
 _READ = 20_000
 """Characters of a prompt that are searched for the same damage."""
@@ -65,6 +71,8 @@ _MAY_BE_BAD = re.compile(
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]|\x1b(?!\[)"
 )
+_TOWER = re.compile(r"[A-Za-z\u00c0-\u024f\u0400-\u04ff][\u0300-\u036f]{3,}")
+_TOWERS = 3
 
 
 def damaged_text(limits: OutputLimits, view: View) -> Gate:
@@ -78,9 +86,24 @@ def damaged_text(limits: OutputLimits, view: View) -> Gate:
             verdict = _replacement(answer, limits)
             if verdict is not None:
                 return verdict
-        return _control(answer) or _mojibake(answer)
+        return _control(answer) or _mojibake(answer) or _stacked(answer)
 
     return output_gate("damaged_text", view, look, REASONS)
+
+
+def _stacked(answer: AnswerView) -> Verdict | None:
+    found = _TOWER.findall(answer.plain)
+    # One may be an example; Greek and Vietnamese pile up two on their letters when decomposed.
+    if len(found) < _TOWERS or answer.wishes.encodings or answer.wishes.nonsense:
+        return None
+    if _TOWER.search(answer.asked):
+        return None
+    return suspect(
+        "stacked_marks",
+        f"{len(found)} letters carry three accents or more, as {found[0]!r}.",
+        count=len(found),
+        start=answer.text.find(found[0]),
+    )
 
 
 def _control(answer: AnswerView) -> Verdict | None:

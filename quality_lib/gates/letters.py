@@ -1,7 +1,8 @@
-"""Level 4: single letters without end, as from a tokenizer or an embedding table that is off. Pure."""
+"""Level 4: single letters without end, or one string of them, as from a tokenizer or an embedding table that is off. Pure."""
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 from quality_lib.gates.answer_view import AnswerView, View
@@ -18,11 +19,27 @@ REASONS = (
         "gates.output.letter_share",
         "tenstorrent/vllm#415",
     ),
+    Reason(
+        "string_soup",
+        Outcome.SUSPECT,
+        "The answer is one string of mixed letters and digits that nobody asked for.",
+        source="tenstorrent/vllm#415",
+    ),
 )
 _LEAST = 16
 """Tokens; shorter rows of letters are initials, options or a word spelled out."""
 _ORDERED = 0.8
 """Share of neighbours in the order of the alphabet from which it is one."""
+_LONG_STRING = 40
+"""Characters: shorter ones are identifiers of things."""
+_STRING = re.compile(r"[A-Za-z0-9+/=_-]+")
+_KINDS = str.maketrans({
+    **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "a"),
+    **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "A"),
+    **dict.fromkeys("0123456789", "0"),
+})
+_MIXED = 0.45
+"""Share of neighbours of another kind (small, capital, digit): 0.6 by chance, 0.25 in names that join words."""
 
 
 def letters(limits: OutputLimits, view: View) -> Gate:
@@ -30,6 +47,8 @@ def letters(limits: OutputLimits, view: View) -> Gate:
 
     def look(answer: AnswerView) -> Verdict | None:
         tokens = answer.tokens
+        if len(tokens) == 1 and _is_mixed(tokens[0]):
+            return _string(answer)
         # A text whose tokens are letters is hardly longer than twice their number: settles nearly all.
         if len(tokens) < _LEAST or len(answer.prose.strip()) > 4 * len(tokens):
             return None
@@ -47,6 +66,27 @@ def letters(limits: OutputLimits, view: View) -> Gate:
         )
 
     return output_gate("letters", view, look, REASONS)
+
+
+def _is_mixed(text: str) -> bool:
+    """Whether a long string takes small letters, capitals and digits by turns as chance does."""
+    if len(text) < _LONG_STRING or _STRING.fullmatch(text) is None:
+        return False
+    kinds = text.translate(_KINDS)
+    turns = sum(first != second for first, second in pairwise(kinds))
+    return set("aA0") <= set(kinds) and turns >= _MIXED * len(text)
+
+
+def _string(answer: AnswerView) -> Verdict | None:
+    wishes = answer.wishes
+    is_shown = any(map(_is_mixed, _STRING.findall(answer.asked)))
+    if is_shown or any((wishes.nonsense, wishes.code, wishes.digits, wishes.copying)):
+        return None
+    return suspect(
+        "string_soup",
+        f"Nothing but a string of {len(answer.body)} characters, {snippet(answer.body)!r}.",
+        characters=len(answer.body),
+    )
 
 
 def _is_ordered(found: list[str]) -> bool:

@@ -42,5 +42,36 @@ def test_letters_that_were_asked_for_pass(text: str, prompt: str) -> None:
     assert verdict_of(answer(text, prompt), "letters").verdict.reason == "letters_ok"
 
 
+STRING = "x9Jk2lQmZ0vTbn83hGq1LrYw7PfEoXcD5sUaNiBt6VyKzMjWR4gHe8dSxQpOuLl2cFvT0aZbXn9k3Jm"
+
+
+@pytest.mark.parametrize("prompt", ["Describe the taste of lemons.", "Wie spät ist es in Rom?"])
+@pytest.mark.parametrize("text", [STRING, f"{STRING[:41]}==\n"])
+def test_one_string_of_letters_and_digits_is_suspect(text: str, prompt: str) -> None:
+    assert verdict_of(answer(text, prompt), "letters").verdict.reason == "string_soup"
+    assert found(answer(text, prompt))[0] == "SUSPECT"
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt"),
+    [
+        ("aGVsbG8gd29ybGQsIGhvdyBhcmUgeW91PyBJIGFtIGZpbmU=", "Encode it in base64: hello world, how are you? I am fine"),
+        (STRING, "Make a random token for my session."),
+        (STRING, "Which API key is in this file?"),
+        (STRING, f"What comes before the comma? {STRING},7"),
+        ("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9eyJzdWIiOiIxMjM0NTY3ODkwIn0", "Show me a JSON web token."),
+        ("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "What did the last build print?"),
+        ("AbstractSingletonProxyFactoryBeanConfigurationProvider2", "What is the longest name there?"),
+        ("MVLSPADKTNVKAAWGKVGAHAGEYGAEALERMFLSFPTTKTYFPHF", "How does haemoglobin begin?"),
+        ("https://example.com/a8F2kQ9/zT4mB7xLp0WcV3nR6sYd1eHg5jUo", "Where is it?"),
+        ("Donaudampfschifffahrtselektrizitätenhauptbetriebswerk", "Das längste Wort?"),
+        (f"```\n{STRING}\n```", "What does the file hold?"),
+        ("G7kQ2", "What is the locker?"),
+    ],
+)  # fmt: skip
+def test_strings_that_mean_something_pass(text: str, prompt: str) -> None:
+    assert verdict_of(answer(text, prompt), "letters").verdict.reason == "letters_ok"
+
+
 def test_the_whole_answer_is_suspect() -> None:
     assert found(answer(SOUP, "Translate into German: I have a red car."))[0] == "SUSPECT"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
+from dataclasses import replace
+
 import pytest
 
 from quality_lib.exchanges.exchange import Exchange
@@ -14,6 +17,17 @@ TOOL = {
 LETTER = "Dear Ms Weber,\n\nThank you for your letter. I am glad that the lamp has arrived.\n\nKind regards,\nAnna"
 HEALTHY: list[tuple[str, Exchange]] = [
     ("short", answer("Hi", "Hello")),
+    ("a mark that was asked for", answer(".", "Which mark ends a sentence?")),
+    ("a quoted mark", answer(".", 'Reply with "." and nothing else, please.')),
+    ("a question mark", answer("?", "Tell me when you do not understand.")),
+    ("a star", answer("*", "How would you rate it from one to three?")),
+    ("a mark, cut", answer(".", "Continue the sentence of the old man", "length", params={"max_tokens": 1})),
+    ("a mark to a mark", answer(".", "...")),
+    ("a plus", answer("+", "Which one adds two numbers?")),
+    ("decomposed Vietnamese", answer(unicodedata.normalize("NFD", "Thủ đô của Việt Nam là Hà Nội. Thành phố ở miền Bắc."), "Thủ đô của Việt Nam?")),
+    ("decomposed Greek", answer(unicodedata.normalize("NFD", "ᾧ ᾦ ᾧ ᾗ ᾖ: τῷ λόγῳ, ᾧ πιστεύομεν."), "Write some Greek with accents.")),
+    ("one tower told of", answer("A letter such as a\u0300\u0301\u0302 carries three accents.", "Can accents stack?")),
+    ("zalgo that was asked for", answer("T\u0334\u031b\u0356h\u0337\u0330\u035de d\u0335\u0319\u0355a\u0335\u0319\u0355y", "Make this text a zalgo cipher: The day")),
     ("number", answer("4", "2+2?")),
     ("yes", answer("Yes.", "Is it?", "length")),
     ("prose", answer(PROSE + MORE)),
@@ -178,3 +192,19 @@ def test_a_healthy_answer_passes(exchange: Exchange) -> None:
 )
 def test_an_answer_that_had_not_to_come_is_no_fault(exchange: Exchange) -> None:
     assert found(exchange)[1] == ()
+
+
+def taken_apart(exchange: Exchange) -> Exchange:
+    """Return the exchange with its answer's letters and accents apart."""
+    assert exchange.answer is not None
+    text = unicodedata.normalize("NFD", exchange.answer.text or "")
+    return replace(exchange, answer=replace(exchange.answer, text=text))
+
+
+APART = [(name, taken_apart(one)) for name, one in HEALTHY if taken_apart(one) != one]
+
+
+@pytest.mark.parametrize("exchange", [a[1] for a in APART], ids=[a[0] for a in APART])
+def test_letters_taken_apart_from_their_accents_are_the_same_text(exchange: Exchange) -> None:
+    """Some keyboards and file systems write decomposed text; nobody sees a difference."""
+    assert found(exchange) == ("PASSED", ())
