@@ -34,6 +34,7 @@ from quality_lib.gates.stop_words import stop_words
 from quality_lib.gates.structure_json import structure_json
 from quality_lib.gates.stutter import stutter
 from quality_lib.gates.tool_calls import tool_calls
+from quality_lib.gates.unfinished import unfinished
 from quality_lib.gates.variety import variety
 from quality_lib.gates.whitespace import whitespace
 from quality_lib.gates.word_order import word_order
@@ -88,6 +89,7 @@ def model_gates(
     gates: list[Gate] = []
     if readings is not None:
         gates.append(coherence(limits, bounds, view, readings))
+        gates.append(unfinished(limits, view, readings))
     if gains is not None and alike is not None:
         gates.append(relevance(limits, view, gains, alike))
     if embed is not None:

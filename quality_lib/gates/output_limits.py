@@ -94,6 +94,9 @@ class OutputLimits:
     pictures and figures of speech."""
     min_prompt_similarity: float = 0.2
     """Embedding cosine of prompt and answer from which a low gain is no longer held against it."""
+    min_closing: float = -6.0
+    """Log-probability under the reference model that a text which ended by itself ends there, or its line, nats.
+    Healthy English prose reaches -5.1, without a full stop too."""
     min_logprob: float = -4.0
     """Mean log-probability of a window's chosen tokens, nats; used until a bound was learned."""
     max_logprob: float | None = None
@@ -134,6 +137,6 @@ _RULES: tuple[tuple[str, Callable[[float], bool], str], ...] = (
         "above 1",
     ),
     ("max_excess", lambda value: value > 0, "above 0"),
-    ("min_gain", lambda value: value <= 0, "at most 0"),
+    ("min_gain min_closing", lambda value: value <= 0, "at most 0"),
     ("min_prompt_similarity", lambda value: -1 <= value <= 1, "between -1 and 1"),
 )

@@ -16,6 +16,8 @@ class Reading:
     """Of every token, in nats."""
     entropies: tuple[float, ...]
     """Of the model's choice at each of them: how much of the surprise was to be expected."""
+    closing: float | None = None
+    """Log-probability that the text ends behind them, or its line, nats; None: not known."""
 
 
 Readings = Callable[[Exchange], Reading | None]

@@ -21,7 +21,7 @@ from quality_lib.gates.relevance import gain_of, head_of, may_tell
 
 Pair = tuple[str, str]
 NO_PROMPT = ""
-REFERENCE_GATES = ("coherence", "relevance")
+REFERENCE_GATES = ("coherence", "unfinished", "relevance")
 """Gates that judge what a reference model reads."""
 
 

@@ -32,7 +32,7 @@ def test_gates_of_models_are_made_for_what_is_given() -> None:
     limits, bounds = OutputLimits(), LearnedBounds()
     assert model_gates(limits, bounds) == ()
     made = model_gates(limits, bounds, readings=lambda _: None, expected=lambda _: ("river",))
-    assert [gate.name for gate in made] == ["coherence", "keywords"]
+    assert [gate.name for gate in made] == ["coherence", "unfinished", "keywords"]
     assert judge(answer(PROSE), made).outcome is Outcome.PASSED
 
 

@@ -22,10 +22,17 @@ BESIDE = "The meeting with the architect has been moved to Thursday at three in 
 @pytest.mark.parametrize(
     ("scoring", "disabled", "expected"),
     [
-        ({}, [], [["coherence_ok", "relevance_ok"], ["coherence_ok", "beside_the_question"]]),
-        ({"embeddings": False}, [], [["coherence_ok"], ["coherence_ok"]]),
-        ({}, ["relevance"], [["coherence_ok"], ["coherence_ok"]]),
-        ({}, ["coherence"], [["relevance_ok"], ["beside_the_question"]]),
+        (
+            {},
+            [],
+            [
+                ["coherence_ok", "unfinished_ok", "relevance_ok"],
+                ["coherence_ok", "unfinished_ok", "beside_the_question"],
+            ],
+        ),
+        ({"embeddings": False}, [], [["coherence_ok", "unfinished_ok"]] * 2),
+        ({}, ["relevance", "unfinished"], [["coherence_ok"]] * 2),
+        ({}, ["coherence", "unfinished"], [["relevance_ok"], ["beside_the_question"]]),
     ],
 )
 def test_gates_that_are_on_say_what_they_read(

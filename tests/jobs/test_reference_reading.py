@@ -138,11 +138,11 @@ def test_only_what_may_be_beside_the_question_is_read_again() -> None:
     reader = ReferenceReader(model, gates)
     said = reader.verdicts(exchanges)
     assert [[one.verdict.reason for one in each] for each in said] == [
-        ["coherence_ok", "relevance_ok"],
-        ["coherence_ok", "beside_the_question"],
-        ["coherence_ok", "relevance_ok"],
-        ["coherence_ok", "relevance_unknown"],
-        ["coherence_ok", "relevance_unknown"],
+        ["coherence_ok", "end_unknown", "relevance_ok"],
+        ["coherence_ok", "end_unknown", "beside_the_question"],
+        ["coherence_ok", "end_unknown", "relevance_ok"],
+        ["coherence_ok", "end_unknown", "relevance_unknown"],
+        ["coherence_ok", "end_unknown", "relevance_unknown"],
     ]
     _, again = model.asked
     assert again == sorted([(NO_PROMPT, BESIDE), (NO_PROMPT, PROSE)])
@@ -155,6 +155,7 @@ def test_only_what_may_be_beside_the_question_is_read_again() -> None:
     [
         (("coherence", "relevance"), ["coherence", "relevance"]),
         (("relevance",), ["relevance"]),
+        (("unfinished",), ["unfinished"]),
         (("coherence",), ["coherence"]),
     ],
 )
@@ -173,7 +174,11 @@ def test_without_the_embedding_package_relevance_says_nothing_and_asks_once() ->
     assert [alike(exchange), alike(exchange)] == [None, None]
     assert len(likeness.asked) == 1
     gates = ReferenceGates(OutputLimits(), LearnedBounds(), alike)(Reader(), [exchange])
-    assert [one.judge(exchange).reason for one in gates] == ["coherence_ok", "relevance_unknown"]
+    assert [one.judge(exchange).reason for one in gates] == [
+        "coherence_ok",
+        "end_unknown",
+        "relevance_unknown",
+    ]
 
 
 def test_a_model_for_likeness_that_was_named_must_be_there(tmp_path: Path) -> None:

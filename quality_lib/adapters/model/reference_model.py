@@ -26,6 +26,9 @@ LONGEST_ANSWER = 4096
 _BYTES_PER_LOGIT = 4
 _COPIES = 4  # the outputs, their 32-bit copy, the normalised ones, and what entropies need
 _Values = list[tuple[float, float]]
+_CLOSING = ("\n", ".", "!", "?", "…", "。")
+_Scored = tuple[_Values, float]
+"""Of each token, and of the end of a line or text behind the last."""
 
 Progress = Callable[[str, int, int], None]
 
@@ -58,6 +61,8 @@ class ReferenceModel:
         self._budget = memory_mb * 2**20
         self._model: Any = None
         self._tokenizer: Any = None
+        self._closers: list[int] = []
+        """Tokens that end a text or a line."""
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[Reading]:
         """Read every (prompt, answer): the answer's tokens after the prompt.
@@ -72,19 +77,22 @@ class ReferenceModel:
             for segment in self._segments(number, prompt, answer)
         ]
         scored: list[_Values] = [[] for _ in pairs]
-        found: dict[int, _Values] = {}
+        closing: list[float | None] = [None for _ in pairs]
+        found: dict[int, _Scored] = {}
         # Segments of one length cost no padding; the order of the result is restored below.
         order = sorted(range(len(segments)), key=lambda n: segments[n].length)
         done = 0
         for batch in self._batches(order, segments):
-            for place, values in zip(batch, self._score([segments[n] for n in batch]), strict=True):
-                found[place] = values
+            for place, said in zip(batch, self._score([segments[n] for n in batch]), strict=True):
+                found[place] = said
             done += len(batch)
             self._progress("reference perplexity", done, len(segments))
         for place, segment in enumerate(segments):
-            scored[segment.answer].extend(found[place])
+            values, closing[segment.answer] = found[place]
+            scored[segment.answer].extend(values)
         return [
-            Reading(tuple(v for v, _ in values), tuple(e for _, e in values)) for values in scored
+            Reading(tuple(v for v, _ in values), tuple(e for _, e in values), end)
+            for values, end in zip(scored, closing, strict=True)
         ]
 
     def _load(self) -> None:
@@ -115,6 +123,7 @@ class ReferenceModel:
                 field="scoring.reference_model",
             ) from error
         self._model = model.to("cuda" if on_gpu else "cpu").eval()
+        self._closers = _closers(self._tokenizer)
         self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     def _segments(self, number: int, prompt: str, answer: str) -> list[_Segment]:
@@ -153,7 +162,7 @@ class ReferenceModel:
             batches[-1].append(place)
         return batches
 
-    def _score(self, batch: Sequence[_Segment]) -> list[_Values]:
+    def _score(self, batch: Sequence[_Segment]) -> list[_Scored]:
         import torch
 
         longest = max(segment.length for segment in batch)
@@ -182,8 +191,7 @@ class ReferenceModel:
                 "the reference model ran out of memory: lower scoring.reference_memory_mb"
             ) from error
 
-    @staticmethod
-    def _chosen(logits: Any, segment: _Segment, first: int) -> _Values:
+    def _chosen(self, logits: Any, segment: _Segment, first: int) -> _Scored:
         import torch
 
         # The output at one place speaks of the token at the next.
@@ -192,7 +200,16 @@ class ReferenceModel:
         every = torch.log_softmax(logits[start:end].float(), dim=-1)
         chosen = every.gather(1, target).squeeze(1)
         entropies = -(every.exp() * every).sum(dim=-1)
-        return list(zip(chosen.tolist(), entropies.tolist(), strict=True))
+        behind = torch.log_softmax(logits[end].float(), dim=-1)
+        closing = torch.logsumexp(behind[self._closers], dim=0)
+        return list(zip(chosen.tolist(), entropies.tolist(), strict=True)), float(closing)
+
+
+def _closers(tokenizer: Any) -> list[int]:
+    """Return the tokens with which a text or a line ends: all special ones and those that begin with a break."""
+    texts = tokenizer.batch_decode([[number] for number in range(len(tokenizer))])
+    breaks = {number for number, text in enumerate(texts) if text.startswith(_CLOSING)}
+    return sorted(breaks | set(tokenizer.all_special_ids))
 
 
 def _has_fast_bfloat16() -> bool:

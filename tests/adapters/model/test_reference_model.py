@@ -106,3 +106,32 @@ def test_a_folder_that_holds_no_model_is_bad_input(tmp_path: Path) -> None:
     (tmp_path / "x.safetensors").write_bytes(b"")
     with pytest.raises(BadInput, match=r"reference_model.*language model"):
         ReferenceModel(str(tmp_path), tmp_path).read([SENSE])
+
+
+def test_an_end_is_likely_behind_a_sentence_and_not_within(model: ReferenceModel) -> None:
+    asked, text = SENSE
+    ends = {
+        cut: text[: text.index(cut) + len(cut)]
+        for cut in ("country.", "country", "lies on the", "north of")
+    }
+    closing = {
+        cut: one.closing
+        for (cut, _), one in zip(
+            ends.items(), model.read([(asked, t) for t in ends.values()]), strict=True
+        )
+    }
+    assert all(value is not None and value <= 0 for value in closing.values())
+    whole = [closing["country."], closing["country"]]
+    within = [closing["lies on the"], closing["north of"]]
+    assert min(v for v in whole if v is not None) > -2
+    assert max(v for v in within if v is not None) < -6
+
+
+def test_the_end_of_a_long_answer_is_that_of_its_last_piece(model: ReferenceModel) -> None:
+    long = "It rained all day. " * 200
+    together = model.read([("Why?", long + "It rained all"), ("Why?", ""), SENSE])
+    alone = model.read([("Why?", long + "It rained all")])
+    assert together[0].closing == pytest.approx(alone[0].closing, abs=0.05)
+    assert together[1].closing is None
+    assert together[0].closing is not None
+    assert together[0].closing < -4
