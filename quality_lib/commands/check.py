@@ -13,7 +13,7 @@ from rich.table import Column, Table
 from quality_lib.adapters.files.bounds import read_bounds
 from quality_lib.adapters.logs.exchange_files import STDIN, read_exchanges
 from quality_lib.commands.check_lines import CheckLines
-from quality_lib.commands.output import AsJson, progress_bar, stderr, stdout
+from quality_lib.commands.output import progress_bar, stderr, stdout
 from quality_lib.errors import EXIT_GOOD, BadInput, NoData
 from quality_lib.gates.bounds import LearnedBounds
 from quality_lib.gates.gate import Level
@@ -76,7 +76,12 @@ def check_command(
     ] = REFERENCE_ROWS,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None,
     top: Annotated[int, typer.Option(min=0, help="How many bad records the table shows.")] = 20,
-    as_json: AsJson = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print one verdict object a line on stdout, in the order of the file."
+        ),
+    ] = False,
 ) -> None:
     """Judge every exchange of a file; of a record without an answer, its request.
 
