@@ -32,11 +32,11 @@ from bench.faults.weight_steps import Step, drawn_flips, seed_of
 from bench.faults.worker_weights import module_of
 from bench.matrix.record import NAME, SERVER_ARGS, START_TIMEOUT_S
 from bench.measures import machine, share
+from bench.packaged import packaged_model
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
 from quality_lib.adapters.files.line_journal import LineJournal
-from quality_lib.adapters.model import source as model_source
 from quality_lib.adapters.model.safetensors_files import TensorPlace, tensors_of
 from quality_lib.adapters.vllm.live_weights import LiveFingerprint, take_fingerprint
 from quality_lib.errors import BadInput, OutsideFailure, QualityError
@@ -112,9 +112,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    model = args.model or (
-        model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
-    )
+    model = args.model or packaged_model()
     work = args.work or settings.home() / "bench-flips"
     work.mkdir(parents=True, exist_ok=True)
     flips = drawn(model, args.flips, args.seed)

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.measures import machine
+from bench.packaged import packaged_model
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
 from quality_lib.adapters.files.cases import load_cases, write_cases
 from quality_lib.adapters.files.run_folder import RUN
-from quality_lib.adapters.model import source as model_source
 from quality_lib.adapters.stack.local_config import ENGINE_ARGS
 from quality_lib.golden.comparison import Statistic
 from quality_lib.jobs.demo import USUAL
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
     work = args.work or settings.home() / f"bench-golden{'-short' if args.short else ''}"
-    model = model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
+    model = packaged_model()
     cases = "builtin:core"
     if args.short:
         work.mkdir(parents=True, exist_ok=True)

@@ -26,10 +26,10 @@ import httpx
 from scipy.stats import binom
 
 from bench.measures import machine
+from bench.packaged import packaged_model
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
-from quality_lib.adapters.model import source as model_source
 
 SERVICE = "chat"
 SERVER_ARGS = ("--max-model-len", "2048", "--enforce-eager")
@@ -237,9 +237,7 @@ def main() -> None:
     args = parser.parse_args()
     work = args.work or settings.home() / "bench-guard-overhead"
     work.mkdir(parents=True, exist_ok=True)
-    model = args.model or (
-        model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
-    )
+    model = args.model or packaged_model()
     arms = {arm: run_arm(arm, args, model, work) for arm in args.arms}
     for file in work.glob("*.json"):
         file.unlink()  # the next run measures again

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.measures import machine
+from bench.packaged import packaged_model
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
 from quality_lib.adapters.files.baseline import read_baseline
 from quality_lib.adapters.files.readings import READINGS, ReadingsJournal
-from quality_lib.adapters.model import source as model_source
 from quality_lib.adapters.stack.local_config import ENGINE_ARGS
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
@@ -220,7 +220,7 @@ def main() -> None:
 
 def _run(args: argparse.Namespace) -> None:
     work = args.work or settings.home() / "bench-healthy"
-    model = model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
+    model = packaged_model()
     baseline = args.baseline or work / "baseline"
     loads = tuple(map(int, args.loads.split(",")))
     done = _made(work)

@@ -20,10 +20,9 @@ from typing import Any
 import httpx
 
 from bench.measures import machine
-from quality_lib import settings
+from bench.packaged import packaged_model
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
-from quality_lib.adapters.model import source as model_source
 from quality_lib.adapters.vllm.live_weights import LiveFingerprint, take_fingerprint
 
 LIMIT_S = 0.5
@@ -42,7 +41,7 @@ def main() -> None:
     if args.endpoint:
         _measure(args)
         return
-    model = model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
+    model = packaged_model()
     spec = EngineSpec(model, args.model, ("--enforce-eager", "--max-model-len", "2048"))
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -10,10 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from quality_lib import settings
+from bench.packaged import packaged_model
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, Instance, running
-from quality_lib.adapters.model import source as model_source
 
 SERVED_NAME = "chat"
 SERVER_ARGS = (
@@ -40,7 +39,7 @@ def running_server(model: Path, state_dir: Path, *args: str) -> Generator[Instan
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
     """The packaged SmolLM2, converted once into the cache that ``quality`` itself uses."""
-    return model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
+    return packaged_model()
 
 
 @pytest.fixture(scope="session")

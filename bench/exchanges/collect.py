@@ -26,10 +26,10 @@ import httpx
 from bench.exchanges import fresh_prompts, prompts
 from bench.exchanges.faults import FAULTS, Fault
 from bench.exchanges.prompts import Prompt
+from bench.packaged import packaged_model
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
-from quality_lib.adapters.model import source as model_source
 
 NAME = "chat"
 SERVER_ARGS = (
@@ -309,9 +309,7 @@ def main() -> None:
     args = parser.parse_args()
     from transformers import AutoTokenizer
 
-    model = args.model or (
-        model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
-    )
+    model = args.model or packaged_model()
     args.out.parent.mkdir(parents=True, exist_ok=True)
     done = done_faults(args.out)
     every = (*HEALTHY, *FAULTS)

@@ -32,9 +32,9 @@ from bench.matrix.record import MORE, Place, record
 from bench.matrix.scoring import result_of, score_tracks
 from bench.matrix.table import markdown, summary
 from bench.measures import machine
+from bench.packaged import packaged_model
 from quality_lib import settings
 from quality_lib.adapters.files.cases import load_cases
-from quality_lib.adapters.model import source as model_source
 from quality_lib.adapters.model.cached_similarity import CachedSimilarity
 from quality_lib.errors import BadInput, QualityError
 
@@ -97,9 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _record(args: argparse.Namespace) -> int:
-    model = args.model or (
-        model_source.prepare(model_source.DEFAULT_SOURCE, settings.home() / "models").path
-    )
+    model = args.model or packaged_model()
     is_short, size = args.form == "short", SIZES[args.form]
     work = _work(args)
     _keep_form(work, args.form)
