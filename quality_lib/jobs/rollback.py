@@ -28,6 +28,8 @@ from quality_lib.rollout.machine import Step, Turn, has_moved, next_step, turn
 from quality_lib.rollout.strategy import StepName
 
 ABORT_WAIT_S = 60.0
+STEP_WAIT_S = 30.0
+"""The end of staging runs beside the steps and may hold the lock; it is short. A retry would cost more."""
 """An abort gives the process at work so long to notice and let go."""
 
 _DO: dict[StepName, Callable[[Run], str]] = {
@@ -62,13 +64,15 @@ class StepResult:
 def perform(parts: Parts, path: Path, step: Step) -> StepResult:
     """Do one step of the incident in a folder, or say how it stands when there is nothing to do.
 
+    Another process at work is waited for up to ``STEP_WAIT_S``.
+
     Raises:
         BadInput: there is no such step, or one before it is missing.
-        OutsideFailure: something outside failed, or another process is at work; the same call goes on.
+        OutsideFailure: something outside failed, or another process stays at work; the same call goes on.
         NoData: a check could judge nothing; the same call tries again.
     """
     incidents, folder = incident_folder(path)
-    with incidents.locked():
+    with incidents.locked(STEP_WAIT_S):
         return _perform(Run(parts, folder, folder.read()), step)
 
 

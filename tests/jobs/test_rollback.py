@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -587,7 +589,27 @@ def test_follow_does_everything_and_goes_back_by_itself(make: MakeWorld) -> None
     assert (result.step, result.state) == ("abort", "aborted")
 
 
-def test_another_process_at_work_is_told(make: MakeWorld) -> None:
+def test_a_step_waits_for_one_that_is_short(make: MakeWorld) -> None:
+    """In the DAG staging is ended beside the first move; a failed try and its retry cost half a minute."""
+    world = make()
+    path = world.plan()
+    incidents, _ = incident_folder(path)
+    is_held = threading.Event()
+
+    def short() -> None:
+        with incidents.locked():
+            is_held.set()
+            time.sleep(0.5)
+
+    beside = threading.Thread(target=short)
+    beside.start()
+    assert is_held.wait(10)
+    assert world.do(path, StepName.VALIDATE.value).done
+    beside.join()
+
+
+def test_another_process_at_work_is_told(make: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollback, "STEP_WAIT_S", 0.1)
     world = make()
     path = world.plan()
     incidents, _ = incident_folder(path)
