@@ -5,27 +5,15 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
+from collections import UserDict
+from typing import Any
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
-from quality_lib.commands.check import check_command
-from quality_lib.commands.decide import decide_command
-from quality_lib.commands.demo import demo
 from quality_lib.commands.output import stderr
-from quality_lib.commands.prune import prune
 from quality_lib.errors import EXIT_OUTSIDE, QualityError
-
-app = typer.Typer(
-    name="quality",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help=(
-        "Find silent quality degradation of vLLM services.\n\n"
-        "Exit codes: 0 good, 1 bad quality found, 2 wrong use or bad input, "
-        "3 something outside failed (server, store, disk), 4 inconclusive (no data is never a pass)."
-    ),
-)
 
 GROUPS = (
     "golden",
@@ -39,13 +27,59 @@ GROUPS = (
     "rollback",
     "incident",
 )
-for _name in GROUPS:
-    _module = importlib.import_module(f"quality_lib.commands.{_name}")
-    app.add_typer(_module.app, name=_name)
-app.command("check")(check_command)
-app.command("decide")(decide_command)
-app.command("demo")(demo)
-app.command("prune")(prune)
+COMMANDS = {
+    "check": "check_command",
+    "decide": "decide_command",
+    "demo": "demo",
+    "prune": "prune",
+}
+"""Single commands, each in the module of its name, and the function."""
+
+
+class _Commands(UserDict[str, Any]):
+    """Commands by name, each imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if self.data[name] is None:
+            self.data[name] = _imported(name)
+        return self.data[name]
+
+
+def _imported(name: str) -> Any:
+    module = importlib.import_module(f"quality_lib.commands.{name}")
+    parent = typer.Typer(add_completion=False)
+    if name in GROUPS:
+        parent.add_typer(module.app, name=name)
+    else:
+        parent.command(name)(getattr(module, COMMANDS[name]))
+    return typer.main.get_group(parent).commands[name]
+
+
+class OnDemand(TyperGroup):
+    """Imports what is called and nothing else: a DAG starts a dozen commands, each of one group."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        known = dict.fromkeys((*GROUPS, *COMMANDS))
+        self.commands = _Commands({**known, **self.commands})
+
+
+app = typer.Typer(
+    name="quality",
+    cls=OnDemand,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help=(
+        "Find silent quality degradation of vLLM services.\n\n"
+        "Exit codes: 0 good, 1 bad quality found, 2 wrong use or bad input, "
+        "3 something outside failed (server, store, disk), 4 inconclusive (no data is never a pass)."
+    ),
+)
+
+
+@app.callback()
+def _quality() -> None:
+    """Without a callback Typer would take the only registered command for the program itself."""
 
 
 def main() -> None:

@@ -73,3 +73,28 @@ def test_a_defect_of_our_own_is_not_bad_quality(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "boom" in done.stderr
     assert "defect" in done.stderr
+
+
+def test_a_command_imports_its_own_group_alone() -> None:
+    """A DAG starts a dozen commands; each import that it does not need is paid every time."""
+    script = (
+        "import sys\n"
+        "sys.argv = ['quality', 'weights', '--help']\n"
+        "from quality_lib.cli import main\n"
+        "try:\n    main()\n"
+        "except SystemExit:\n    pass\n"
+        "print(sorted(n for n in sys.modules if n.startswith('quality_lib.commands.')))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = done.stdout.splitlines()[-1]
+    assert "quality_lib.commands.weights" in loaded
+    assert "quality_lib.commands.golden" not in loaded
+    assert "quality_lib.commands.check'" not in loaded
+
+
+def test_a_slip_of_the_pen_is_met_with_the_right_name(quality_here: QualityHere) -> None:
+    done = quality_here("chekc")
+    assert done.returncode == 2
+    assert "Did you mean 'check'" in done.stderr
