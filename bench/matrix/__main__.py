@@ -39,7 +39,8 @@ from quality_lib.adapters.model.cached_similarity import CachedSimilarity
 from quality_lib.errors import BadInput, QualityError
 
 RESULT = Path(__file__).parents[1] / "results" / "matrix.json"
-TUNED_STEPS = (1, 8, 64, 512)
+TUNED_STEPS = {"medium": (1, 8, 64), "full": (1, 8, 64, 512)}
+"""Steps of real fine-tuning; a step takes seconds on two cores."""
 FORM = "form.json"
 FORMS = {
     "short": "a few faults on two server starts",
@@ -104,7 +105,7 @@ def _record(args: argparse.Namespace) -> int:
     given = Given((model / "chat_template.jinja").read_text(encoding="utf-8"))
     faults = _chosen(_faults(given, args.form), args.only)
     if not is_short and not args.only:
-        given = replace(given, tuned=fine_tune(model, work / "tuned", TUNED_STEPS))
+        given = replace(given, tuned=fine_tune(model, work / "tuned", TUNED_STEPS[args.form]))
         faults = _faults(given, args.form)
     healthy_looking = () if args.only else controls()
     alone = [] if is_short else plan.restarted(faults, healthy_looking)
