@@ -20,7 +20,7 @@ class Manner:
     """How a check is asked: what may vary between two healthy ones."""
 
     load: int = 1
-    """Requests under way at a time, strangers included."""
+    """Scored answers under way at a time, beside strangers; texts are drawn at this load or ``DECODE_LOAD``."""
     cache: str = "cold"
     """``warm``: every probe was asked before under the same salt."""
     order: int = 0
