@@ -1,5 +1,7 @@
 """Fixtures that several packages of tests share; no logic."""
 
+from hypothesis import settings
+
 from tests.gpu import pytest_runtest_setup
 from tests.heap import pytest_collection_finish
 from tests.in_process import quality_here
@@ -16,3 +18,7 @@ __all__ = [
     "quality_here",
     "vllm_server",
 ]
+
+# How long an example takes says how busy the machine is, not whether the code is right.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")

@@ -35,7 +35,7 @@ from bench.matrix.progress import Progress
 from bench.matrix.recording import Check, Head, Track
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, Instance, running
-from quality_lib.adapters.vllm.http import VllmHttp
+from quality_lib.adapters.vllm.http import Refused, VllmHttp
 from quality_lib.errors import OutsideFailure
 
 NAME = "chat"
@@ -115,11 +115,24 @@ def altered_model(place: Place, fault: Fault) -> Generator[tuple[Path, tuple[str
 
 
 class ServerGone(Exception):
-    """The server has ended under a fault; what it said before is kept."""
+    """The server has ended under a fault, or is of no more use; what it said before is kept."""
 
-    def __init__(self, found: list[Check]) -> None:
-        super().__init__("the server has ended")
+    def __init__(self, found: list[Check], why: str = "the server has ended") -> None:
+        super().__init__(why)
         self.found = found
+
+
+NOT_A_NUMBER = "Out of range float values"
+"""With these words vLLM refuses a request whose scores are not numbers: JSON has none for them."""
+
+
+def has_spoilt_cache(checks: Sequence[Check]) -> bool:
+    """Whether NaN was computed, which stays in the KV cache when the weights are whole again.
+
+    Blocks are not cleared when they are freed, and attention multiplies what is behind the end of a
+    request by zero; zero times NaN is NaN. Seen with vLLM 0.32 on processors.
+    """
+    return any(NOT_A_NUMBER in (row.problem or "") for check in checks for row in check.rows)
 
 
 Serve = Callable[[Place, Path, Sequence[str], Sequence[Unit], Progress], None]
@@ -216,10 +229,15 @@ class _Recorder:
                 for number in range(unit.checks):
                     found.append(await self._check(unit, number))
                 self.server.mend(is_proved=unit.fault is not None and unit.fault.touches_weights)
+            if has_spoilt_cache(found):
+                raise ServerGone(found, "NaN is left in its cache")
             # The healthy model, without noise, judges what was drawn; an altered server cannot.
             return found if is_altered else [await self._replayed(check) for check in found]
-        except NotMended:
+        except (NotMended, ServerGone):
             raise
+        except Refused as error:
+            # What a healthy server refuses has nothing to do with what is asked.
+            raise ServerGone(found, str(error)) from None
         except (OutsideFailure, httpx.HTTPError):
             if not found:
                 raise

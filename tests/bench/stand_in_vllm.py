@@ -20,6 +20,9 @@ class StandIn:
         self.heals = True
         """Whether an undo works."""
         self.dies_of_harm = False
+        self.has_nan = False
+        """Whether harm leaves NaN in the cache, which refuses scores from then on."""
+        self.is_spoilt = False
         self.finish = "length"
         self.calls: list[str] = []
         self.seen: list[tuple[str, dict[str, Any]]] = []
@@ -32,6 +35,7 @@ class StandIn:
             if method == "fault_weights":
                 self.shift = -0.5
                 self.is_dead = self.dies_of_harm
+                self.is_spoilt = self.has_nan
             if (method, told) == ("fault_mend", "weights") and self.heals:
                 self.shift = 0.0
         return "ok"
@@ -45,6 +49,8 @@ class StandIn:
             return 200, {"tokens": _ids(body)}
         with self.lock:
             self.seen.append((path, body))
+        if self.is_spoilt and body.get("prompt_logprobs"):
+            return 400, {"error": {"message": "Out of range float values are not JSON compliant"}}
         return 200, self._completion(path, body)
 
     def _completion(self, path: str, body: dict[str, Any]) -> dict[str, Any]:

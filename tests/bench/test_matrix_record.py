@@ -185,6 +185,22 @@ def test_a_fault_that_ends_the_server_is_kept_and_the_rest_waits(
     assert {str(row.problem)[:9] for row in check.rows} == {"transport"}
 
 
+def test_a_server_with_nan_in_its_cache_is_used_no_more(
+    place: Place, endpoint: str, stand_in: StandIn
+) -> None:
+    """It computes NaN when its weights are whole again, and later faults would be blamed for it."""
+    stand_in.has_nan = True
+    harmful, later = unit(FAULTS["int8"]), unit(FAULTS["int4"])
+    instance = Instance("i1", endpoint, 0, Path("log"), place.model, "chat", "now")
+    units = (harmful, later)
+    asyncio.run(record_units(place, instance, units, Progress(2, 2), longest_sleep_s=0.0))
+    assert place.open(units) == [later]
+    (check,) = read_file(place.file(harmful))
+    refused = [row for row in check.rows if row.problem]
+    assert {row.channel for row in refused} == {"chat_scored", "raw_scored"}
+    assert all("not JSON compliant" in str(row.problem) for row in refused)
+
+
 def _fake_serve(served_units: list[Sequence[str]], at_most: int = 100):  # type: ignore[no-untyped-def]
     def serve(
         place: Place, model: Path, flags: Sequence[str], units: Sequence[Unit], progress: Progress
