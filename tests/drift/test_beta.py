@@ -10,13 +10,13 @@ from scipy.stats import beta
 from quality_lib.drift.beta import beta_cdf, beta_quantile
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.floats(1e-6, 1 - 1e-6), st.floats(0.5, 3000), st.floats(0.5, 3000))
 def test_the_distribution_is_that_of_scipy(x: float, a: float, b: float) -> None:
     assert beta_cdf(x, a, b) == pytest.approx(beta.cdf(x, a, b), rel=1e-8, abs=1e-12)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 300), st.integers(1, 2000), st.sampled_from([0.5, 0.9, 0.99]))
 def test_the_quantile_gives_its_chance_back(rank: int, rest: int, chance: float) -> None:
     found = beta_quantile(chance, rank + 1, rest)

@@ -23,7 +23,7 @@ def test_nothing_is_known_without_healthy_checks() -> None:
     assert plain_p(0, 0) == upper_p(0, 0) == 1.0
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(1, 60))
 def test_the_plain_p_value_is_uniform_over_the_ranks(healthy: int) -> None:
     """Every rank is equally likely in health, so P(p <= k / (n + 1)) is exactly k / (n + 1)."""
@@ -33,7 +33,7 @@ def test_the_plain_p_value_is_uniform_over_the_ranks(healthy: int) -> None:
         assert Fraction(hits, healthy + 1) == Fraction(k, healthy + 1)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(1, 400), st.data())
 def test_the_conservative_one_lies_above_and_falls_with_the_rank(
     healthy: int, data: st.DataObject

@@ -28,7 +28,7 @@ def test_the_calibrator_by_hand() -> None:
     assert calibrator(0.0023) == pytest.approx(16.7, abs=0.1)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 5000))
 def test_the_calibrator_is_fair_on_any_grid(points: int) -> None:
     """It falls, so its mean over the right ends of a grid stays below its integral, which is 1."""
@@ -52,7 +52,7 @@ def test_what_is_no_p_value_is_refused(p: float) -> None:
         calibrator(p)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 80))
 def test_rank_e_values_are_fair_on_average_over_calibrations(healthy: int) -> None:
     """Over calibrations every rank is equally likely; fairness given one is stronger, see below."""
@@ -83,7 +83,7 @@ def test_the_scale_is_not_wasted() -> None:
     assert rank_e(0, 2000, 0.002) > 3 * beta_e(0, 2000)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(5, 400))
 def test_less_risk_costs_evidence(healthy: int) -> None:
     assert fair_scale(healthy, 0.001) <= fair_scale(healthy, 0.05)
@@ -118,7 +118,7 @@ def test_statistics_are_averaged_by_weight(
     assert result == (None if expected is None else pytest.approx(expected))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.dictionaries(st.sampled_from(list(Statistic)), st.floats(0, 100), min_size=2),
     st.data(),

@@ -142,7 +142,7 @@ def test_without_probes_a_statistic_is_none() -> None:
     assert at_once[Statistic.FORKS] == 1.0
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0.0, 1.0), min_size=2, max_size=12), st.data())
 def test_missing_probes_never_raise_the_maximum_or_the_forks(
     deltas: list[float], data: st.DataObject

@@ -92,7 +92,7 @@ def test_what_is_no_e_value_is_refused(wrong: float) -> None:
         next_check(NONE, wrong, Rechecks.WAIT)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 50), max_size=20), st.integers(0, 19), st.floats(0, 50))
 def test_more_evidence_never_lowers_the_level(found: list[float], place: int, more: float) -> None:
     def level(values: list[float]) -> float:

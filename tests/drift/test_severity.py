@@ -28,7 +28,7 @@ def test_no_bet_can_lose_more_than_all(limit: float, most: float | None) -> None
     assert (max(bets) if bets else None) == most
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.floats(0.05, 1.0), st.sampled_from(BETS), st.floats(0.0, 1.0))
 def test_each_bet_is_fair_at_the_limit(limit: float, bet: float, share: float) -> None:
     """Two-point scores with a mean of exactly the limit: the gain's mean is 1 and none is negative."""

@@ -87,14 +87,14 @@ def check(rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=OBJECTS)
 def test_arbitrary_objects(name: str, data: dict[str, Any]) -> None:
     check(list(rows_of([json.dumps(data).encode()], "k", READERS[name])))
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(draw=st.data())
 def test_real_entries_with_something_else_inside(name: str, draw: st.DataObject) -> None:
     data = json.loads(json.dumps(draw.draw(st.sampled_from(LIKELY))))
@@ -129,7 +129,7 @@ def test_numbers_that_no_float_holds(name: str, number: float) -> None:
         check(list(rows_of([written], "k", READERS[name])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     outputs=st.lists(OBJECTS, max_size=4),
     inputs=st.lists(OBJECTS, max_size=4),
@@ -149,7 +149,7 @@ def test_arbitrary_batches(outputs: list[Any], inputs: list[Any], noise: bytes) 
     check(list(rows_of_batch(entries([lines(said)]), again, SOURCE, "k")))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     pieces=st.lists(st.binary(max_size=40) | st.sampled_from([b'{"a":1}', b"\n", b"[", b"]", b'{"', b'"', b"\x1f\x8b", b"\\", b"{" * 50]), max_size=12),
     block=st.integers(1, 64),
@@ -167,7 +167,7 @@ def test_arbitrary_bytes(pieces: list[bytes], block: int, packed: bool, cut: int
     assert [(type(e), e.line) for e in again] == [(type(e), e.line) for e in found]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(values=st.lists(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), max_size=5), block=st.integers(1, 50), indent=st.sampled_from([None, 0, 2]))  # fmt: skip
 def test_what_was_written_is_read_back(values: list[Any], block: int, indent: int | None) -> None:
     for content in (
@@ -180,7 +180,7 @@ def test_what_was_written_is_read_back(values: list[Any], block: int, indent: in
         assert shown == [json.dumps(v) for v in values]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(path=st.text(alphabet="ab.[]0-1\"'x", max_size=12), data=VALUES)
 def test_arbitrary_paths(path: str, data: Any) -> None:
     try:

@@ -71,7 +71,7 @@ ANSWERS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.builds(
         Exchange,

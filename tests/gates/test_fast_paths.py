@@ -105,7 +105,7 @@ PIECES = [
     "\x07",
 ]
 BLANKS = (" ", " ", " ", " ", "  ", "\n", "\n\n", "\t", ". ", "! ", "? ", ", ", ".\n", "\u00a0", "")
-RARELY = settings(max_examples=150, deadline=None)
+RARELY = settings(max_examples=150)
 
 
 @st.composite
@@ -368,7 +368,7 @@ VALUES = (
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.dictionaries(st.sampled_from([*parameter_ranges._KINDS, "stop"]), VALUES, max_size=4),
     st.sampled_from([ParameterBounds(), ParameterBounds(top_p=(0.0, 1.0))]),

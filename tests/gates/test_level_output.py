@@ -110,7 +110,7 @@ texts = st.one_of(
 odd = st.one_of(st.none(), st.integers(), st.text(max_size=5), st.lists(st.integers(), max_size=2))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     text=texts,
     prompt=texts,

@@ -108,7 +108,7 @@ PIECES = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.one_of(PIECES, st.text(max_size=60)))
 @example("\u1fef\u200b`a  b`")
 @example("`\u200b`  a``  b")

@@ -68,7 +68,7 @@ def test_smallest_period(text: str, period: int) -> None:
 pieces = st.text(alphabet="ab ", min_size=1, max_size=12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(head=st.text(alphabet="xyz ", max_size=60), unit=pieces, copies=st.integers(2, 30))
 def test_every_long_closing_run_is_found(head: str, unit: str, copies: int) -> None:
     text = head + unit * copies
@@ -81,7 +81,7 @@ def test_every_long_closing_run_is_found(head: str, unit: str, copies: int) -> N
         assert (run.unit * (run.copies + 1)).startswith(stretch)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=st.text(alphabet="ab", min_size=2, max_size=300), data=st.data())
 def test_equal_stretches_are_counted_as_one_by_one(text: str, data: st.DataObject) -> None:
     second = data.draw(st.integers(1, len(text) - 1))

@@ -73,7 +73,7 @@ def test_nothing_is_remembered_beyond_the_tail() -> None:
     assert len(monitor._text._tail) <= 8192
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.text(max_size=80), max_size=40))
 def test_any_text_is_taken_and_cutting_never_changes_what_is_judged(pieces: list[str]) -> None:
     whole, _ = watch("".join(pieces), cut=10_000)

@@ -227,7 +227,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(JSON)
 def test_no_document_breaks_a_converter(document: Any) -> None:
     for cases, notes in (

@@ -150,7 +150,7 @@ def test_digest_is_the_hash_of_the_sorted_canonical_lines() -> None:
     assert golden_digest(cases) == expected
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.fixed_dictionaries(
         {

@@ -257,6 +257,5 @@ TestRandomFaults = Rollbacks.TestCase
 TestRandomFaults.settings = settings(
     max_examples=25,
     stateful_step_count=20,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -22,7 +22,7 @@ from quality_lib.serving.server_tokenizer import ServerTokenizer
 from quality_lib.settings import GateSettings
 from tests.serving.guarded import CHAT, COMPLETIONS, Counters, Records
 
-RUNS = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+RUNS = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

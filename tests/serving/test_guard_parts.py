@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -63,7 +63,6 @@ def test_fields_are_put_at_the_end_of_the_text_as_it_is(body: bytes, expected: b
     assert json.loads(result) == {**value, "n": 2}
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=4), max_size=4))
 def test_set_fields_count_whatever_was_there(value: dict[str, Any]) -> None:
     body = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -126,7 +125,6 @@ def test_what_is_no_answer_is_told(body: bytes) -> None:
 # --- windows and states --------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.integers(2, 12), st.lists(st.text(max_size=7), max_size=12))
 def test_a_window_keeps_the_two_ends(limit: int, pieces: list[str]) -> None:
     window = TextWindow(limit)

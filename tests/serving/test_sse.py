@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quality_lib.serving.sse import Event, SseSplitter, data_of, event_of
@@ -65,7 +65,6 @@ def expected(stream: bytes) -> list[bytes]:
     return found
 
 
-@settings(deadline=None)
 @given(STREAMS, st.lists(st.integers(0, 80), max_size=6))
 def test_wherever_a_stream_is_cut_the_events_are_the_same(stream: bytes, cuts: list[int]) -> None:
     places = [0, *sorted(min(c, len(stream)) for c in cuts), len(stream)]
@@ -81,7 +80,6 @@ def test_wherever_a_stream_is_cut_the_events_are_the_same(stream: bytes, cuts: l
     assert all(e.data == data_of(e.raw) for e in got)
 
 
-@settings(deadline=None)
 @given(STREAMS.filter(lambda s: not s.endswith(b"\r")))
 def test_the_cuts_are_where_the_standard_puts_them(stream: bytes) -> None:
     assert [e.raw for e in events(stream)] == expected(stream)

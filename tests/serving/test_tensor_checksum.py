@@ -56,7 +56,6 @@ def run(pieces: Iterator[torch.Tensor]) -> str:
             return str(end.value)
 
 
-@settings(deadline=None)
 @given(data=bytes_of_tensors, bit=st.integers(min_value=0))
 def test_any_single_bit_is_seen(data: bytes, bit: int) -> None:
     flipped = bytearray(data)
@@ -80,7 +79,6 @@ def test_every_bit_of_every_type_is_seen(dtype: torch.dtype) -> None:
     assert len(seen) == 1 + raw.numel() * len(bits)
 
 
-@settings(deadline=None)
 @given(data=st.binary(min_size=17, max_size=120), a=st.integers(0), b=st.integers(0))
 def test_values_that_changed_places_are_seen(data: bytes, a: int, b: int) -> None:
     a, b = a % len(data), b % len(data)
@@ -117,7 +115,7 @@ def test_an_empty_tensor_has_a_checksum_and_no_slices() -> None:
     assert len(checksum(torch.empty(0, 5))) == 16
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(cuts=st.lists(st.integers(0, 3 * BLOCK_BYTES), max_size=6))
 def test_it_does_not_matter_where_the_stream_is_cut(cuts: list[int]) -> None:
     whole = pattern(3 * BLOCK_BYTES + 5)

@@ -77,7 +77,7 @@ def test_what_an_open_incident_names_stays() -> None:
     assert (removed, reason) == (False, "an open incident names it")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

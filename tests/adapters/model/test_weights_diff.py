@@ -75,7 +75,7 @@ def test_every_code_of_bfloat16() -> None:
     np.testing.assert_array_equal(_numbers("BF16", memoryview(codes.tobytes())), expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 9999), st.integers(0, 15))
 def test_any_flipped_bit_is_found(
     tmp_path_factory: pytest.TempPathFactory, element: int, bit: int

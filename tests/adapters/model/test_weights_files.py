@@ -63,9 +63,7 @@ def test_the_place_does_not_matter(folder: Path, tmp_path: Path) -> None:
     assert hash_folder(copy).root_sha256 == hash_folder(folder).root_sha256
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_changed_byte_names_its_file(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
