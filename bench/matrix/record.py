@@ -139,11 +139,25 @@ Serve = Callable[[Place, Path, Sequence[str], Sequence[Unit], Progress], None]
 
 
 def _one_start(place: Place, units: Sequence[Unit], progress: Progress, serve: Serve) -> bool:
-    """Record the units of a start; a fault that ends the server costs another one."""
+    """Record the units of a start; a fault that ends the server costs another one.
+
+    So does one whose undo was not exact: it is recorded anew, and twice in a row ends the recording.
+
+    Raises:
+        NotMended: the same unit could not be undone twice.
+    """
+    stuck = ""
     while missing := place.open(units):
         if time.monotonic() > place.until:
             return False
-        serve(place, place.model, (), missing, progress)
+        try:
+            serve(place, place.model, (), missing, progress)
+        except NotMended as error:
+            # Units are recorded in order: the first that is open is the one.
+            if (key := place.open(units)[0].key) == stuck:
+                raise
+            stuck = key
+            print(f"{key}: {error}; again on another server", file=sys.stderr, flush=True)
     return True
 
 
