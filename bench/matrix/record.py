@@ -117,7 +117,7 @@ def altered_model(place: Place, fault: Fault) -> Generator[tuple[Path, tuple[str
 class ServerGone(Exception):
     """The server has ended under a fault, or is of no more use; what it said before is kept."""
 
-    def __init__(self, found: list[Check], why: str = "the server has ended") -> None:
+    def __init__(self, found: list[Check], why: str) -> None:
         super().__init__(why)
         self.found = found
 
@@ -249,13 +249,12 @@ class _Recorder:
             return found if is_altered else [await self._replayed(check) for check in found]
         except (NotMended, ServerGone):
             raise
-        except Refused as error:
-            # What a healthy server refuses has nothing to do with what is asked.
-            raise ServerGone(found, str(error)) from None
-        except (OutsideFailure, httpx.HTTPError):
+        except (OutsideFailure, httpx.HTTPError, Refused) as error:
             if not found:
                 raise
-            raise ServerGone(found) from None
+            # What a mended server refuses has nothing to do with what is asked.
+            why = str(error) if isinstance(error, Refused) else "the server has ended"
+            raise ServerGone(found, why) from None
 
     @contextmanager
     def _noise(self, unit: Unit) -> Generator[None]:
