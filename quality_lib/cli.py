@@ -79,7 +79,7 @@ app = typer.Typer(
 
 @app.callback()
 def _quality() -> None:
-    """Without a callback Typer would take the only registered command for the program itself."""
+    """Typer wants a callback where no command is registered: ours are imported on demand."""
 
 
 def main() -> None:

@@ -28,9 +28,9 @@ from quality_lib.rollout.machine import Step, Turn, has_moved, next_step, turn
 from quality_lib.rollout.strategy import StepName
 
 ABORT_WAIT_S = 60.0
+"""An abort gives the process at work so long to notice and let go."""
 STEP_WAIT_S = 30.0
 """The end of staging runs beside the steps and may hold the lock; it is short. A retry would cost more."""
-"""An abort gives the process at work so long to notice and let go."""
 
 _DO: dict[StepName, Callable[[Run], str]] = {
     StepName.VALIDATE: validate_target,
