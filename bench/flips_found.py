@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.errors_told import errors_told
 from bench.faults.catalogue import FLIP_FAMILIES
 from bench.faults.fault import Expected, Fault, Shim
 from bench.faults.remote import DEV_ENV, FaultyServer, RemoteWorker
@@ -39,7 +40,7 @@ from quality_lib.adapters.engine.port import EngineSpec, running
 from quality_lib.adapters.files.line_journal import LineJournal
 from quality_lib.adapters.model.safetensors_files import TensorPlace, tensors_of
 from quality_lib.adapters.vllm.live_weights import LiveFingerprint, take_fingerprint
-from quality_lib.errors import BadInput, OutsideFailure, QualityError
+from quality_lib.errors import BadInput, OutsideFailure
 
 FLIPS = 1000
 BITS = tuple(range(16))
@@ -104,11 +105,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, help="folder of what was done so far")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args(argv)
-    try:
+    with errors_told():
         _run(args)
-    except QualityError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
 
 
 def _run(args: argparse.Namespace) -> None:

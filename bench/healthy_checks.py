@@ -8,7 +8,7 @@ a cold cache in turn, of four bursts one decoded. Then the product's decision ju
 what was learned on the even ones, and the other way round, so no check is judged by itself: once as the product would
 calibrate here, with the checks that it asks one at a time, and once with all loads mixed. Where a decision asks for a
 re-check it gets the next check. Nothing is damaged, so each page is a false alarm. Interrupted, the same command goes
-on where it stopped; ``--only`` makes some of the starts, beside other processes that make others in other ``--work``.
+on where it stopped; ``--only`` makes some of the starts.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from bench.errors_told import errors_told
 from bench.measures import machine
 from bench.packaged import packaged_model
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
-from quality_lib.adapters.files.baseline import read_baseline
-from quality_lib.adapters.files.readings import READINGS, ReadingsJournal
+from quality_lib.adapters.files.baseline import BASELINE, read_baseline
+from quality_lib.adapters.files.readings import PLAN, READINGS, ReadingsJournal
 from quality_lib.adapters.stack.local_config import ENGINE_ARGS
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
@@ -38,9 +39,9 @@ from quality_lib.drift.decision import decide
 from quality_lib.drift.limits import HOURLY_LOAD, DriftLimits
 from quality_lib.drift.reading import CheckReading
 from quality_lib.drift.sequential import SequentialState, alarm_level
-from quality_lib.errors import NoData, QualityError
+from quality_lib.errors import NoData
 from quality_lib.golden.learning import learn
-from quality_lib.golden.reading import DECODED, reference_of
+from quality_lib.golden.reading import DECODED, is_decoded, reference_of
 from quality_lib.jobs.calibration import calibrate_service
 from quality_lib.jobs.golden_baseline import make_baseline
 from quality_lib.records import Tri
@@ -139,7 +140,7 @@ def seconds_by_mode(checks: Sequence[CheckReading]) -> dict[str, float]:
     """Return the median seconds of a check without decoding, by load and cache: from its begin to the next one's."""
     took: dict[str, list[float]] = {}
     for check, following in pairwise(checks):
-        if check.block.start != following.block.start or _is_decoded(check):
+        if check.block.start != following.block.start or is_decoded(check):
             continue
         between = datetime.fromisoformat(following.at) - datetime.fromisoformat(check.at)
         mode = f"{check.block.load} at once, {check.block.cache}"
@@ -189,7 +190,7 @@ def result_of(
         "checks": len(checks),
         "wanted": WANTED,
         "starts": len({check.block.start for check in checks}),
-        "decoded": sum(map(_is_decoded, checks)),
+        "decoded": sum(map(is_decoded, checks)),
         "scored_tokens": sum(len(p.logprobs) for p in checks[0].probes if p.channel not in DECODED)
         if checks
         else 0,
@@ -211,11 +212,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="folder of the checks")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    try:
+    with errors_told():
         _run(args)
-    except QualityError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -234,7 +232,7 @@ def _run(args: argparse.Namespace) -> None:
     checks = sorted(_made(work), key=lambda check: (check.block.start, check.at))
     known = read_baseline(baseline)
     keys = {probe.key for check in checks for probe in check.probes}
-    platform = json.loads((work / "healthy" / "calibration-plan.json").read_bytes())["platform"]
+    platform = json.loads((work / "healthy" / PLAN).read_bytes())["platform"]
     found = result_of(checks, reference_of(known, keys), DriftLimits(), platform)
     text = json.dumps({**machine(), "model": model.name, "loads": loads, **found}, indent=1)
     print(text)
@@ -265,7 +263,7 @@ def _one_start(
         Path(config.services["chat"].weights), "chat", args=ENGINE_ARGS, port=PORT + start - 1
     )
     with running(LocalEngine(work / "engine"), spec, timeout_s=600.0):
-        if not (baseline / "baseline.json").exists():
+        if not (baseline / BASELINE).exists():
             make_baseline(config, "chat", baseline, note=_say)
         try:
             calibrate_service(
@@ -282,10 +280,6 @@ def _told(start: int) -> Callable[[str, int, int], None]:
             _say(f"start {start}: {stage} {done} of {total}")
 
     return tell
-
-
-def _is_decoded(check: CheckReading) -> bool:
-    return any(probe.channel in DECODED for probe in check.probes)
 
 
 def _say(line: str) -> None:

@@ -21,6 +21,12 @@ def quality(*args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
 def test_help_teaches_the_exit_codes(quality_here: QualityHere) -> None:
     done = quality_here("--help")
     assert done.returncode == 0
@@ -67,9 +73,7 @@ def test_a_defect_of_our_own_is_not_bad_quality(tmp_path: Path) -> None:
         "sys.argv = ['quality', 'explode']\n"
         "cli.main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = python(code)
     assert done.returncode == 3
     assert "boom" in done.stderr
     assert "defect" in done.stderr
@@ -85,9 +89,8 @@ def test_a_command_imports_its_own_group_alone() -> None:
         "except SystemExit:\n    pass\n"
         "print(sorted(n for n in sys.modules if n.startswith('quality_lib.commands.')))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = python(script)
+    assert done.returncode == 0
     loaded = done.stdout.splitlines()[-1]
     assert "quality_lib.commands.weights" in loaded
     assert "quality_lib.commands.golden" not in loaded

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bench.errors_told import errors_told
 from bench.faults.catalogue import FULL, MEDIUM, Given, catalogue, short_form
 from bench.faults.controls import controls
 from bench.faults.fault import Fault
@@ -36,7 +37,7 @@ from bench.packaged import packaged_model
 from quality_lib import settings
 from quality_lib.adapters.files.cases import load_cases
 from quality_lib.adapters.model.cached_similarity import CachedSimilarity
-from quality_lib.errors import BadInput, QualityError
+from quality_lib.errors import BadInput
 
 RESULT = Path(__file__).parents[1] / "results" / "matrix.json"
 TUNED_STEPS = {"medium": (1, 8, 64), "full": (1, 8, 64, 512)}
@@ -53,11 +54,8 @@ DRAWS = {"medium": MEDIUM, "full": FULL}
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = _parser().parse_args(argv)
-    try:
+    with errors_told():
         sys.exit(args.act(args))
-    except QualityError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -33,6 +33,11 @@ def scored_keys(baseline: Baseline, case_ids: Collection[str] | None = None) -> 
     )
 
 
+def is_decoded(reading: CheckReading) -> bool:
+    """Whether the model was let answer in a check, beside scoring."""
+    return any(probe.channel in DECODED for probe in reading.probes)
+
+
 def decoded_keys(baseline: Baseline, case_ids: Collection[str]) -> frozenset[Key]:
     """Return how some cases are decoded, as (case, channel); those whose stored answer holds tokens."""
     return frozenset(

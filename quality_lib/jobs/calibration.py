@@ -26,8 +26,8 @@ from quality_lib.golden.learning import learn
 from quality_lib.golden.mode import BURST, Mode, mode_of_check, modes_of, platform_name
 from quality_lib.golden.ports import ModelClient, Progress
 from quality_lib.golden.reading import (
-    DECODED,
     decoded_keys,
+    is_decoded,
     reference_of,
 )
 from quality_lib.golden.sentinel_round import check_sentinel
@@ -75,8 +75,8 @@ class _Rounds:
 
     def keys_of(self, number: int) -> frozenset[Key]:
         """Return what one of many checks asks: bursts are decoded whole, as a check with its re-checks is."""
-        is_decoded = self.decode_every > 0 and number // BURST % self.decode_every == 0
-        return self.keys | self.decoded if is_decoded else self.keys
+        draws = self.decode_every > 0 and number // BURST % self.decode_every == 0
+        return self.keys | self.decoded if draws else self.keys
 
 
 def calibrate_service(
@@ -148,7 +148,7 @@ def calibrate_service(
     calibration = replace(learned, accepted_by=accepted_by or "")
     write_calibration(out / CALIBRATION, calibration)
     write_calibration(target, calibration)
-    with_decoding = sum(any(p.channel in DECODED for p in r.probes) for r in folder.readings)
+    with_decoding = sum(map(is_decoded, folder.readings))
     return Calibrated(calibration, target, made, len(folder.readings), with_decoding)
 
 
