@@ -95,7 +95,7 @@ class OutputLimits:
     min_prompt_similarity: float = 0.2
     """Embedding cosine of prompt and answer from which a low gain is no longer held against it."""
     min_closing: float = -6.0
-    """Log-probability under the reference model that a text which ended by itself ends there, or its line, nats.
+    """Log-probability under the reference model that a text which ended by itself ends there, or its line or sentence.
     Healthy English prose reaches -5.1, without a full stop too."""
     min_logprob: float = -4.0
     """Mean log-probability of a window's chosen tokens, nats; used until a bound was learned."""

@@ -17,7 +17,7 @@ class Reading:
     entropies: tuple[float, ...]
     """Of the model's choice at each of them: how much of the surprise was to be expected."""
     closing: float | None = None
-    """Log-probability that the text ends behind them, or its line, nats; None: not known."""
+    """Log-probability that the text ends behind them, or its line or sentence, nats; None: not known."""
 
 
 Readings = Callable[[Exchange], Reading | None]

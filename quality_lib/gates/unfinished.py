@@ -2,7 +2,7 @@
 
 An end token drawn in the middle of a sentence leaves a short fluent answer that no other gate can tell: the
 engine says *stop*, and each word is right. A reference language model knows how likely an end is at that
-place. The *closing* is its log-probability that the text ends there, or at least its line.
+place. The *closing* is its log-probability that the text ends there, or at least its line or sentence.
 
 Lists, numbers and languages that a small model hardly knows may end anywhere for it, so only English prose
 is judged, and only when its last sign closes nothing.

@@ -28,7 +28,7 @@ _COPIES = 4  # the outputs, their 32-bit copy, the normalised ones, and what ent
 _Values = list[tuple[float, float]]
 _CLOSING = ("\n", ".", "!", "?", "…", "。")
 _Scored = tuple[_Values, float]
-"""Of each token, and of the end of a line or text behind the last."""
+"""Of each token, and of the end of a sentence, line or text behind the last."""
 
 Progress = Callable[[str, int, int], None]
 
@@ -62,7 +62,7 @@ class ReferenceModel:
         self._model: Any = None
         self._tokenizer: Any = None
         self._closers: list[int] = []
-        """Tokens that end a text or a line."""
+        """Tokens that end a text, a line or a sentence."""
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[Reading]:
         """Read every (prompt, answer): the answer's tokens after the prompt.
@@ -206,10 +206,10 @@ class ReferenceModel:
 
 
 def _closers(tokenizer: Any) -> list[int]:
-    """Return the tokens with which a text or a line ends: all special ones and those that begin with a break."""
+    """Return the tokens with which a text, line or sentence ends: all special ones, and those that begin so."""
     texts = tokenizer.batch_decode([[number] for number in range(len(tokenizer))])
-    breaks = {number for number, text in enumerate(texts) if text.startswith(_CLOSING)}
-    return sorted(breaks | set(tokenizer.all_special_ids))
+    ends = {number for number, text in enumerate(texts) if text.startswith(_CLOSING)}
+    return sorted(ends | set(tokenizer.all_special_ids))
 
 
 def _has_fast_bfloat16() -> bool:
