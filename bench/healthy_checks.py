@@ -8,7 +8,7 @@ a cold cache in turn, of four bursts one decoded. Then the product's decision ju
 what was learned on the even ones, and the other way round, so no check is judged by itself: once as the product would
 calibrate here, with the checks that it asks one at a time, and once with all loads mixed. Where a decision asks for a
 re-check it gets the next check. Nothing is damaged, so each page is a false alarm. Interrupted, the same command goes
-on where it stopped; ``--only`` makes some of the starts.
+on where it stopped; ``--only`` makes and judges some of the starts; two such commands may work side by side in one folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -39,7 +40,7 @@ from quality_lib.drift.decision import decide
 from quality_lib.drift.limits import HOURLY_LOAD, DriftLimits
 from quality_lib.drift.reading import CheckReading
 from quality_lib.drift.sequential import SequentialState, alarm_level
-from quality_lib.errors import NoData
+from quality_lib.errors import BadInput, NoData
 from quality_lib.golden.learning import learn
 from quality_lib.golden.reading import DECODED, is_decoded, reference_of
 from quality_lib.jobs.calibration import calibrate_service
@@ -221,19 +222,18 @@ def _run(args: argparse.Namespace) -> None:
     model = packaged_model()
     baseline = args.baseline or work / "baseline"
     loads = tuple(map(int, args.loads.split(",")))
-    done = _made(work)
-    for start in args.only or range(1, args.starts + 1):
-        if sum(check.block.start == START.format(start) for check in done) >= args.checks:
+    starts = args.only or range(1, args.starts + 1)
+    for start in starts:
+        if len(_made(work, [start])) >= args.checks:
             continue
         service = ServiceSettings(
             endpoint=f"http://127.0.0.1:{PORT + start - 1}", model="chat", weights=model
         )
         _one_start(Settings(services={"chat": service}), start, baseline, work, loads, args.checks)
-    checks = sorted(_made(work), key=lambda check: (check.block.start, check.at))
+    checks = sorted(_made(work, starts), key=lambda check: (check.block.start, check.at))
     known = read_baseline(baseline)
     keys = {probe.key for check in checks for probe in check.probes}
-    platform = json.loads((work / "healthy" / PLAN).read_bytes())["platform"]
-    found = result_of(checks, reference_of(known, keys), DriftLimits(), platform)
+    found = result_of(checks, reference_of(known, keys), DriftLimits(), _platform(work, starts))
     text = json.dumps({**machine(), "model": model.name, "loads": loads, **found}, indent=1)
     print(text)
     if args.out:
@@ -245,15 +245,39 @@ def _run(args: argparse.Namespace) -> None:
     sys.exit(0 if is_met else 1)
 
 
-def _made(work: Path) -> list[CheckReading]:
-    path = work / "healthy" / READINGS
-    if not path.exists():
-        return []
+def _made(work: Path, starts: Iterable[int]) -> list[CheckReading]:
+    paths = [_folder(work, start) / READINGS for start in starts]
+    return [check for path in paths if path.exists() for check in _read(path)]
+
+
+def _folder(work: Path, start: int) -> Path:
+    return work / "healthy" / START.format(start)
+
+
+def _read(path: Path) -> list[CheckReading]:
     journal = ReadingsJournal(path, "run the same command again")
     try:
         return list(journal.readings)
     finally:
         journal.close()
+
+
+def _platform(work: Path, starts: Iterable[int]) -> str:
+    """Return where all starts ran; they must have asked the same of the same deployment.
+
+    Raises:
+        BadInput: they did not.
+    """
+    paths = [_folder(work, start) / PLAN for start in starts]
+    plans = [json.loads(path.read_bytes()) for path in paths]
+    for path, plan in zip(paths, plans, strict=True):
+        if different := [name for name in plan if plan[name] != plans[0][name]]:
+            raise BadInput(
+                f"differs from the first start's in {different[0]}",
+                file=path,
+                fix="give another --work",
+            )
+    return str(plans[0]["platform"])
 
 
 def _one_start(
@@ -265,13 +289,11 @@ def _one_start(
     with running(LocalEngine(work / "engine"), spec, timeout_s=600.0):
         if not (baseline / BASELINE).exists():
             make_baseline(config, "chat", baseline, note=_say)
-        try:
+        with suppress(NoData):  # always: the product learns from no single start, and all is kept
             calibrate_service(
-                config, "chat", baseline, work / "healthy", checks=checks, loads=loads,
-                resume=True, start=START.format(start), note=_say, progress=_told(start),
+                config, "chat", baseline, _folder(work, start), checks=checks,
+                loads=loads, resume=True, start=START.format(start), note=_say, progress=_told(start),
             )  # fmt: skip
-        except NoData as missing:  # the first starts are too few to learn from: all is kept
-            _say(str(missing))
 
 
 def _told(start: int) -> Callable[[str, int, int], None]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bench.healthy_checks import (
+    _platform,
     cross_judged,
     judge,
     most_per_year,
@@ -14,8 +16,11 @@ from bench.healthy_checks import (
     seconds_by_mode,
     track,
 )
+from quality_lib.adapters.files.readings import PLAN
+from quality_lib.adapters.files.run_folder import write_json
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.reading import Block, CheckReading
+from quality_lib.errors import BadInput
 from tests.drift.readings import LIMITS, QUIET, REFERENCE, Server, check
 
 
@@ -102,3 +107,14 @@ def test_seconds_are_those_between_checks_of_one_start_without_decoding() -> Non
 )
 def test_what_a_number_of_checks_proves(pages: int, checks: int, bound: float) -> None:
     assert most_per_year(pages, checks, 8760) == pytest.approx(bound, abs=0.1)
+
+
+def test_starts_of_two_deployments_are_not_put_together(tmp_path: Path) -> None:
+    for start, key in ((1, "a"), (2, "a"), (3, "b")):
+        folder = tmp_path / "healthy" / f"start-{start:02}"
+        folder.mkdir(parents=True)
+        write_json(folder / PLAN, {"deployment_key": key, "platform": "p"})
+    assert _platform(tmp_path, [1, 2]) == "p"
+    with pytest.raises(BadInput, match="deployment_key") as told:
+        _platform(tmp_path, [1, 2, 3])
+    assert "start-03" in str(told.value)
