@@ -31,11 +31,15 @@ class Size:
     """Noisy server hours of each start."""
     repeats: int = 3
     """Checks of each fault and track."""
+    single_repeats: int = 100
+    """Noisy checks of each fault of ``SINGLE_ROWS``."""
     scored_cases: int = 16
 
 
-MEDIUM = Size(starts=4, healthy_checks=8, repeats=1)
-SHORT = Size(starts=2, healthy_checks=3, blocks=2, repeats=1, scored_cases=4)
+MEDIUM = Size(starts=8, healthy_checks=6, blocks=6, repeats=1, single_repeats=24)
+SHORT = Size(starts=2, healthy_checks=3, blocks=2, repeats=1, single_repeats=1, scored_cases=4)
+SINGLE_ROWS = (5, 6)
+"""Rounded weights: one instance each, whose power is a target of its own."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def _noisy(start: int, size: Size, fault: Fault) -> list[Unit]:
     """Spread the repeats of a fault over the noisy hours of its start."""
     by_block = [0] * size.blocks
     first = seed_of(fault.seed, fault.name) % size.blocks
-    for n in range(size.repeats):
+    for n in range(size.single_repeats if fault.number in SINGLE_ROWS else size.repeats):
         by_block[(first + n) % size.blocks] += 1
     return [
         _unit(start, Track.NOISY, block, fault, manner_of(start, block, size.blocks), count)

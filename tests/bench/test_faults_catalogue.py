@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from bench.faults.catalogue import FULL, Given, Sizes, catalogue, short_form
+from bench.faults.catalogue import FULL, MEDIUM, Given, Sizes, catalogue, short_form
 from bench.faults.controls import controls
 from bench.faults.fault import Expected, Target
 from bench.faults.weight_change import Weights
@@ -85,3 +87,16 @@ def test_controls_without_a_change_apply_to_a_bare_proxy() -> None:
         if control.fault.name.startswith("load"):
             control.fault.apply(Target(shim=shim))()
     assert shim.rewrites == []
+
+
+def test_the_medium_form_draws_what_no_other_recording_holds() -> None:
+    """Statistics were chosen on the first draws; what is reported must be others."""
+    random = re.compile(r"-(\d+)$")
+    rows = {1, 2, 3, 17}
+
+    def draws(sizes: Sizes) -> set[tuple[int, int]]:
+        found = [(f.number, random.search(f.name)) for f in catalogue(GIVEN, sizes)]
+        return {(number, int(at[1])) for number, at in found if number in rows and at}
+
+    assert len(draws(MEDIUM)) >= 32
+    assert not draws(MEDIUM) & draws(FULL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench.faults.catalogue import Given, Sizes, catalogue, short_form
 from bench.faults.controls import Manner, controls
 from bench.matrix import plan
@@ -10,7 +12,7 @@ from bench.matrix.recording import Track
 
 GIVEN = Given("{% if loop.first %}s{% endif %}<|im_start|>assistant\n")
 FAULTS = catalogue(GIVEN, Sizes(8, 8, 1, 2))
-SIZE = plan.Size(starts=6, healthy_checks=5, blocks=3, repeats=4)
+SIZE = plan.Size(starts=6, healthy_checks=5, blocks=3, repeats=4, single_repeats=7)
 
 
 def test_faults_come_in_evaluating_starts_and_each_in_one() -> None:
@@ -26,10 +28,13 @@ def test_faults_come_in_evaluating_starts_and_each_in_one() -> None:
     assert expected <= set(starts)
 
 
-def test_repeats_are_kept_on_both_tracks() -> None:
-    units = [u for u in plan.units(SIZE, FAULTS) if u.fault and u.fault.name == "int8"]
-    for track in (Track.DETERMINISTIC, Track.NOISY):
-        assert sum(u.checks for u in units if u.track is track) == 4
+@pytest.mark.parametrize(
+    ("name", "deterministic", "noisy"), [("no-system-prompt", 4, 4), ("int8", 4, 7), ("int4", 4, 7)]
+)
+def test_repeats_are_kept_on_both_tracks(name: str, deterministic: int, noisy: int) -> None:
+    units = [u for u in plan.units(SIZE, FAULTS) if u.fault and u.fault.name == name]
+    for track, checks in ((Track.DETERMINISTIC, deterministic), (Track.NOISY, noisy)):
+        assert sum(u.checks for u in units if u.track is track) == checks
     assert len({u.block for u in units if u.track is Track.NOISY}) == 3
 
 
