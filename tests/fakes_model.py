@@ -26,6 +26,11 @@ class FakeModel:
     facts: Mapping[str, Any] = field(default_factory=lambda: {"max_model_len": 2048})
     asked: list[str] = field(default_factory=list)
     salts: set[str] = field(default_factory=set)
+    running: int | None = None
+
+    def take_running(self) -> int | None:
+        most, self.running = self.running, None
+        return most
 
     async def decode(self, case: GoldenCase, probe: Probe, cache_salt: str) -> Answer:
         self.asked.append(probe.key)
@@ -50,6 +55,7 @@ class FakeModel:
         self, case: GoldenCase, probe: Probe, reference: Answer, cache_salt: str = ""
     ) -> Answer:
         self.asked.append(probe.key)
+        self.running = 1
         return self.change(
             Answer(
                 probe,

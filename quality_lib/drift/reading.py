@@ -34,6 +34,8 @@ class ProbeReading:
     problem: str | None = None
     """Why there is no answer. A text that begins with ``transport``: it got lost on the way, which
     says nothing of the model. Any other: the server refused or failed, in its own words."""
+    gaps: tuple[float, ...] = ()
+    """Of a reference that was decoded without chance: by how many nats each token was ahead of any other, at least."""
 
     @property
     def key(self) -> Key:
@@ -76,6 +78,8 @@ class CheckReading:
     server repeats itself."""
     burst: str | None = None
     """Names re-checks that were made right after each other; None: a check of its own."""
+    running: int | None = None
+    """The most requests that the server said it was working on at once, other users' included; None: it said nothing."""
 
     def answered(self) -> Mapping[Key, ProbeReading]:
         """Return the first answer of each case and channel."""

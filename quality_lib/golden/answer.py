@@ -107,3 +107,5 @@ class GoldenRun:
     environment: Mapping[str, Any] | None = None
     deployment_key: str = ""
     """What was serving; runs of different deployments must not be mixed."""
+    running: int | None = None
+    """The most requests that the server worked on while it scored, other users' included; None: not told."""

@@ -23,6 +23,12 @@ class ModelClient(Protocol):
         A salt of its own meets a cold prefix cache; without one it is the cache that all share.
         """
 
+    def take_running(self) -> int | None:
+        """Return the most requests that the server worked on while it scored, since this was last asked.
+
+        Other users' requests count too. None: the server does not tell.
+        """
+
     async def contract(self) -> Mapping[str, Any]:
         """Collect exact facts of the interface.
 

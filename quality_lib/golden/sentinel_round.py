@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from quality_lib.drift.reading import Block, CheckReading, Key
@@ -34,12 +35,14 @@ async def check_sentinel(
     repeats: int = 1,
 ) -> CheckReading:
     """Ask the sentinel set once, as ``block`` says; ``name`` is the id of the check."""
+    client.take_running()  # what was seen before this check
     answers = await ask_sentinel(
         cases, references, keys, client, Mode(block.load, block.cache), name,
         # A name that was used before a kill has met the cache, so the time is part of the salt.
         salt=f"{name}-{at.isoformat()}", repeats=repeats,
     )  # fmt: skip
-    return reading_of(answers, check_id=name, at=at, block=block, keys=keys, burst=burst)
+    reading = reading_of(answers, check_id=name, at=at, block=block, keys=keys, burst=burst)
+    return replace(reading, running=client.take_running())
 
 
 async def ask_sentinel(

@@ -82,7 +82,7 @@ def run_golden(
     folder = RunFolder(out, wanted)
     plan = folder.plan
 
-    async def work() -> tuple[Mapping[str, Any], dict[str, Answer]]:
+    async def work() -> tuple[Mapping[str, Any], dict[str, Answer], int | None]:
         async with wiring.model_client(service) as client:
             contract = await client.contract()
             answers = await execute(
@@ -94,10 +94,10 @@ def run_golden(
                 reference=reference.answers if reference else None,
                 progress=progress,
             )
-            return contract, answers
+            return contract, answers, client.take_running()
 
     try:
-        contract, answers = asyncio.run(work())
+        contract, answers, running = asyncio.run(work())
         run = GoldenRun(
             run_id=plan["run_id"],
             service=service_name,
@@ -112,6 +112,7 @@ def run_golden(
             reference_run_id=plan["reference_run_id"],
             environment=deployment.environment if deployment else None,
             deployment_key=plan["deployment_key"],
+            running=running,
         )
         folder.finish(run)
     finally:

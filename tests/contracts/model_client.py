@@ -74,6 +74,18 @@ class ModelClientContract:
         assert answer.prompt_token_ids == reference.prompt_token_ids
         assert answer.token_ids
 
+    def test_it_tells_what_the_server_worked_on_while_it_scored(self) -> None:
+        reference = self.decode()
+
+        async def looked(client: ModelClient) -> Any:
+            await client.score(CASE, Probe(CASE.id, Channel.RAW_SCORED, 1), reference)
+            return client.take_running(), client.take_running()
+
+        seen, again = self.with_client(looked)
+        assert isinstance(seen, int)
+        assert 0 <= seen <= 4
+        assert again is None, "told once"
+
     def test_interface_facts_are_the_same_twice(self) -> None:
         async def facts(client: ModelClient) -> Any:
             return dict(await client.contract())

@@ -110,6 +110,7 @@ def _to_row(reading: CheckReading) -> dict[str, Any]:
         "load": block.load,
         "cache": block.cache,
         "burst": reading.burst,
+        "running": reading.running,
         "probes": [_probe_row(probe) for probe in reading.probes],
     }
 
@@ -121,6 +122,7 @@ def _from_row(row: Mapping[str, Any]) -> CheckReading:
         block=Block(str(row["start"]), int(row["load"]), str(row["cache"])),
         probes=tuple(_probe(*probe) for probe in row["probes"]),
         burst=row["burst"],
+        running=row.get("running"),  # older checks were not told
     )
 
 

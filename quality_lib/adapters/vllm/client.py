@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from quality_lib.adapters.vllm.http import Refused, VllmHttp
+from quality_lib.adapters.vllm.running_requests import RunningRequests
 from quality_lib.golden.answer import Answer, Channel, Fault, Probe, ids_digest
 from quality_lib.golden.case import GoldenCase
 
@@ -40,6 +41,7 @@ class VllmClient:
             sleep=sleep,
         )
         self.endpoint = self._http.endpoint
+        self._running = RunningRequests(time.monotonic)
 
     async def __aenter__(self) -> VllmClient:
         return self
@@ -98,8 +100,10 @@ class VllmClient:
         if probe.channel is Channel.RAW_SCORED:
             ids = [*reference.prompt_token_ids, *reference.token_ids]
             body = {**common, "prompt": ids}
-            return await self._ask(
-                probe, "/v1/completions", body, lambda payload: _raw_scored(payload, ids, start)
+            return await self._watched(
+                self._ask(
+                    probe, "/v1/completions", body, lambda payload: _raw_scored(payload, ids, start)
+                )
             )
         body = {
             **common,
@@ -111,9 +115,20 @@ class VllmClient:
             # The template may write the tools into the prompt; without them it is another prompt.
             body["tools"] = list(case.tools)
             body["tool_choice"] = "none"
-        return await self._ask(
-            probe, "/v1/chat/completions", body, lambda payload: _chat_scored(payload, start)
+        return await self._watched(
+            self._ask(
+                probe, "/v1/chat/completions", body, lambda payload: _chat_scored(payload, start)
+            )
         )
+
+    async def _watched(self, asked: Awaitable[Answer]) -> Answer:
+        """Look at what else the server does while it answers."""
+        answer, _ = await asyncio.gather(asked, self._http.watch(self._running))
+        return answer
+
+    def take_running(self) -> int | None:
+        """Return the most requests under way while answers were scored, since this was last asked."""
+        return self._running.take()
 
     async def contract(self) -> Mapping[str, Any]:
         """Collect exact facts of the interface: names, limits, tokenisation, refusals."""

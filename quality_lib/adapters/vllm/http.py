@@ -10,6 +10,7 @@ from typing import Any, Self
 import httpx
 import tenacity
 
+from quality_lib.adapters.vllm.running_requests import RunningRequests
 from quality_lib.errors import OutsideFailure
 
 RETRIED_STATUS = frozenset({408, 429, 502, 503, 504})
@@ -112,6 +113,10 @@ class VllmHttp:
                 f"{self.endpoint} does not answer {path}: {str(error) or type(error).__name__}. "
                 "Is the server running, and is the endpoint in quality.yaml right?"
             ) from error
+
+    async def watch(self, running: RunningRequests) -> None:
+        """Let ``running`` look at the server; never fails."""
+        await running.look(self._http)
 
     async def expect(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Post where a refusal is a fact too; ``_status`` holds the HTTP status."""

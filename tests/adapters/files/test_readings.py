@@ -33,11 +33,11 @@ def opened(folder: Path, resume: bool = False, **changes: Any) -> ReadingsFolder
 def test_what_was_recorded_is_read_back_bit_for_bit(tmp_path: Path) -> None:
     folder = opened(tmp_path / "new" / "folder")
     folder.record(reading(1))
-    folder.record(dataclasses.replace(reading(2), burst=None))
+    folder.record(dataclasses.replace(reading(2), burst=None, running=17))
     folder.close()
     again = opened(folder.folder, resume=True)
     again.close()
-    assert again.readings == [reading(1), dataclasses.replace(reading(2), burst=None)]
+    assert again.readings == [reading(1), dataclasses.replace(reading(2), burst=None, running=17)]
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60])

@@ -40,8 +40,11 @@ async def no_sleep(_: float) -> None:
 
 
 def ask(handler: Handler, probe: Probe = DECODE) -> Answer:
+    def without_metrics(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(404) if request.url.path == "/metrics" else handler(request)
+
     async def work() -> Answer:
-        transport = httpx.MockTransport(handler)
+        transport = httpx.MockTransport(without_metrics)
         async with VllmClient("http://x/", "m", transport=transport, sleep=no_sleep) as client:
             if probe.channel in {Channel.RAW_SCORED, Channel.CHAT_SCORED}:
                 return await client.score(CASE, probe, REFERENCE)
