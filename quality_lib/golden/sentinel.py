@@ -22,6 +22,8 @@ from quality_lib.golden.recorded_faults import LARGEST_Z, SEEN_Z, FaultZ
 UNDECIDED = math.log(0.52)
 """A greedy token at most this likely may have had a rival nearly as likely: it flips first."""
 WANTED_UNDECIDED = 4
+WANTED_SEEDED = 4
+"""A sampler that draws otherwise moves no score: only seeded answers tell of it."""
 MOST_LONG = 1
 MOST_NAMES = 3
 """Faults that are named where there are many."""
@@ -169,10 +171,16 @@ def _coverage(one: _Candidate, chosen: Sequence[_Candidate]) -> dict[str, float]
     near_ties = sum(c.undecided > 0 for c in chosen)
     if one.undecided and near_ties < WANTED_UNDECIDED:
         gains[_count(one.undecided, "undecided token")] = 2.0 + min(2.0, one.undecided / 4)
+    if not one.case.params.is_greedy and _seeded(chosen) < WANTED_SEEDED:
+        gains["a seeded answer"] = 3.0
     known = {token for c in chosen for token in c.tokens}
     if new := len(one.tokens - known):
         gains[_count(new, "new token")] = new / 10
     return gains
+
+
+def _seeded(cases: Sequence[_Candidate]) -> int:
+    return sum(not c.case.params.is_greedy for c in cases)
 
 
 class _Sight:

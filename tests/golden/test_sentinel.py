@@ -60,6 +60,14 @@ def test_languages_and_one_long_context_are_covered(cases: GoldenSet, baseline: 
     assert len(longs) == 1
 
 
+def test_four_seeded_answers_are_watched(cases: GoldenSet, baseline: Baseline) -> None:
+    """A sampler that draws otherwise moves no score."""
+    seeded = {case.id for case in cases if not case.params.is_greedy}
+    assert len(seeded) >= 5
+    found = choose(cases, baseline, count=12)
+    assert len(seeded & set(found)) >= 4
+
+
 def test_cases_that_are_restless_in_health_are_left_out(
     cases: GoldenSet, baseline: Baseline
 ) -> None:
