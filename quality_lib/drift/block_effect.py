@@ -7,6 +7,7 @@ for weeks, so a block that lies a little high would be a small shift that never 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -120,8 +121,9 @@ def _spread_scale(blocks: Sequence[Sequence[float]]) -> float:
     if len(logs) < 2 or not squares:
         return 1.0
     kurtosis = math.fsum(x**4 for x in flat) * len(flat) / squares**2
-    mean, degrees = math.fsum(logs) / len(logs), len(logs) - 1
-    seen = math.fsum((x - mean) ** 2 for x in logs) / degrees
+    middle, degrees = statistics.median(logs), len(logs) - 1
+    # Twice the restless half: a block in which next to nothing moved says nothing of how restless one may be.
+    seen = 2 * math.fsum((x - middle) ** 2 for x in logs if x > middle) / degrees
     by_chance = max(2.0, kurtosis - 1) / (len(flat) / len(centred) - 1)
     # The upper 95 % of chance; below it nothing is proven and the values stay as they are.
     if seen <= by_chance * (1 + 1.645 * math.sqrt(2 / degrees)):

@@ -110,3 +110,14 @@ def test_restless_blocks_widen_the_values_about_their_mean() -> None:
     values, numbers = [1.0, 3.0, 1.0, 3.0], [0, 0, 1, 1]
     found = adjusted(values, numbers, BlockEffect(between_sd=0.0, scale=2.0), 3.0)
     assert found == pytest.approx([0.0, 4.0, 0.0, 4.0])
+
+
+def test_a_block_in_which_nothing_moves_widens_nobody() -> None:
+    """Three nearly equal values are no sign of how restless a block may be, only of a quiet one."""
+    rng = random.Random(5)
+    usual = {block: [rng.gauss(0, 1) for _ in range(6)] for block in range(12)}
+    still = {**usual, 12: [0.5, 0.5 + 1e-6, 0.5, 0.5]}
+    for blocks in (usual, still):
+        values = [x for row in blocks.values() for x in row]
+        names = [block for block, row in blocks.items() for _ in row]
+        assert block_effect(values, names).scale == 1.0
