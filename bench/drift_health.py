@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from quality_lib.drift.block_effect import BlockEffect, block_effect
 from quality_lib.drift.calibration import StatisticHealth
 from quality_lib.drift.evalue import WEIGHTS, beta_e, calibrator, rank_e
+from quality_lib.drift.evidence import GROSS, gross_level
 from quality_lib.drift.limits import DriftLimits
 from quality_lib.drift.paired import Statistic
 
@@ -92,7 +93,12 @@ class Judge:
         return total
 
     def is_gross(self, checks: Array, limits: DriftLimits) -> Array:
-        return np.asarray(checks[:, 0] > limits.gross_factor * max(1.0, self.orders[0][-1]))
+        found = np.zeros(len(checks), dtype=bool)
+        for name in GROSS:
+            known = self.health[column := NAMES.index(name)]
+            level = gross_level(name, known.ordered[-1], known.sd, limits.gross_factor)
+            found |= checks[:, column] > level
+        return found
 
 
 _TABLES: dict[tuple[str, int], Array] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ PARTIAL = 0.005
 TAIL = 0.1
 """Share of the healthy scores from which the tail is continued."""
 LEAST_TAIL = 5
+LEAST_P = 1e-300
 GOOD_AUC = 0.999
 
 
@@ -54,6 +56,21 @@ def threshold(healthy: Sequence[float], rate: float = BUDGET) -> Threshold:
     share = len(excess) / count
     value = base + scale * math.log(share / rate)
     return Threshold(max(value, float(ordered[-1])), is_extrapolated=True, healthy=count)
+
+
+def tail_p(value: float, ordered: Sequence[float], least_scale: float) -> float:
+    """Return how rare a healthy score of ``value`` or more is: by its rank, beyond the upper tenth continued.
+
+    The continuation is that of ``threshold``, with the mean excess as its scale, ``least_scale`` at the least. 1
+    without healthy scores.
+    """
+    count = len(ordered)
+    place = max(0, min(count - LEAST_TAIL - 1, int(count * (1 - TAIL))))
+    if not count or value <= ordered[place]:
+        return (count - bisect_left(ordered, value) + 1) / (count + 1)
+    base, excess = ordered[place], [x - ordered[place] for x in ordered[place + 1 :]]
+    scale = max(least_scale, math.fsum(excess) / len(excess) if excess else 0.0)
+    return max(LEAST_P, (len(excess) + 1) / (count + 1) * math.exp(-(value - base) / scale))
 
 
 def _gamma_quantile(probability: float, shape: int) -> float:

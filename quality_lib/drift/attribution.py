@@ -9,13 +9,19 @@ import math
 from collections.abc import Mapping, Sequence
 
 from quality_lib.drift.contract import Breach
-from quality_lib.drift.healthy import Healthy
+from quality_lib.drift.healthy import Healthy, folds
 from quality_lib.drift.paired import Pair, z_scores
 from quality_lib.drift.reading import GREEDY, SEEDED, Key
 
-MOVED_MEAN = 4.0
-MOVED_ONE = 10.0
-"""Standard deviations that a channel's mean, or one of its probes, lies off; only asked after a change."""
+MOVED_MEAN = 2.0
+MOVED_ONE = 2.5
+"""E-folds above health that a channel's mean, or one of its probes, lies (factors of 7 and 12); only asked after a
+change."""
+SIGMAS = 4.0
+"""Standard deviations of a count of forks."""
+SHIFTED = 2.0
+"""Stouffer's sum over the root of the number of probes. Their spread in health is far below the e-fold by which they
+are divided."""
 DESTROYED = 5.0
 """Nats per token: stored answers have become about as unlikely as any other text."""
 _TEMPLATE = "chat template, tokenizer or system prompt: the prompts reach the model as other tokens"
@@ -55,7 +61,7 @@ def moved_channels(pairs: Sequence[Pair], healthy: Mapping[Key, Healthy]) -> fro
         mine = [p for p in pairs if p.key[1] == channel and p.key in healthy]
         forks = sum(p.fork is not None for p in mine)
         expected = math.fsum(healthy[p.key].fork_rate * p.exposed for p in mine)
-        if forks - expected >= MOVED_MEAN * math.sqrt(expected) + 1:
+        if forks - expected >= SIGMAS * math.sqrt(expected) + 1:
             found.add(channel)
     return frozenset(found)
 
@@ -70,12 +76,12 @@ def shifted_channels(pairs: Sequence[Pair], healthy: Mapping[Key, Healthy]) -> f
         own = [p for p in pairs if p.key[1] == channel and p.key in healthy]
         z = list(z_scores(own, healthy).values())
         signed = [
-            (p.signed - healthy[p.key].signed_mean) / healthy[p.key].signed_sd
+            (folds(p.signed) - healthy[p.key].signed_mean) / healthy[p.key].signed_sd
             for p in own
             if p.signed is not None
         ]
         for values, total in ((z, math.fsum(z)), (signed, abs(math.fsum(signed)))):
-            if values and total >= MOVED_MEAN * math.sqrt(len(values)):
+            if values and total >= SHIFTED * math.sqrt(len(values)):
                 found.add(channel)
     return frozenset(found)
 

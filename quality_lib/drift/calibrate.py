@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from quality_lib.drift.block_effect import (
     BlockEffect,
@@ -17,10 +17,11 @@ from quality_lib.drift.conformal import at_least
 from quality_lib.drift.contract import breaches
 from quality_lib.drift.equality import compare_bits
 from quality_lib.drift.evalue import WEIGHTS, combine, rank_e
-from quality_lib.drift.healthy import QUANTILE, Healthy, Sums, healthy_of, sums_of
+from quality_lib.drift.healthy import Healthy, Sums, folds, healthy_of, sums_of
 from quality_lib.drift.limits import DriftLimits
 from quality_lib.drift.paired import OF_TEXTS, Pair, Statistic, Statistics, pair_up, statistics
 from quality_lib.drift.reading import Block, CheckReading, Key
+from quality_lib.drift.variants import Variants, settled, variants_of
 from quality_lib.errors import BadInput, NoData
 
 
@@ -32,7 +33,7 @@ def calibrate(
 ) -> Calibration:
     """Learn what healthy checks look like (detection anchors, 4.3.1).
 
-    Every check is measured with means and spreads of the *other* blocks, as a future block will be. Not every
+    Every check is measured with answers, means and spreads of the *other* blocks, as a future block will be. Not every
     check need be decoded: the statistics of texts are left out, with their probes, until ``min_checks`` are.
 
     Raises:
@@ -44,7 +45,11 @@ def calibrate(
     is_exact = _is_deterministic(readings, reference, blocks, limits)
     _refuse_too_few(len(readings), blocks, is_exact, limits)
     numbers = [blocks.index(r.block) for r in readings]
-    pairs = [pair_up(r, reference) for r in readings]
+    variants = variants_of(readings, reference, numbers)
+    others = [_without(variants, block) for block in range(len(blocks))]
+    pairs = [
+        pair_up(r, reference, others[number]) for r, number in zip(readings, numbers, strict=True)
+    ]
     learned = _Learned(pairs, numbers, len(blocks))
     without = [learned.healthy(block) for block in range(len(blocks))]
     found = [statistics(p, without[number]) for p, number in zip(pairs, numbers, strict=True)]
@@ -54,18 +59,25 @@ def calibrate(
         if (made := _health(name, found, numbers, limits)) is not None
     }
     bursts = [r.burst for r in readings]
+    looked_at = _looked_at(learned.healthy(None), health)
     return Calibration(
         reference_id=reference.check_id,
         platform=platform,
         checks=len(readings),
         blocks=blocks,
         is_deterministic=is_exact,
-        healthy=_looked_at(learned.healthy(None), health),
+        healthy=looked_at,
+        variants=settled(variants, looked_at.keys()),
         statistics=health,
         recheck_correlation=_recheck_correlation(health, found, bursts, limits),
         bursts=_burst_values(health, found, bursts, limits.calibration_risk),
         risk=limits.calibration_risk,
+        most_running=max((r.running or 0 for r in readings), default=0),
     )
+
+
+def _without(variants: Mapping[Key, Variants], block: int) -> dict[Key, Variants]:
+    return {key: found.without(block) for key, found in variants.items()}
 
 
 def _refuse_damaged(readings: Sequence[CheckReading], reference: CheckReading) -> None:
@@ -121,16 +133,12 @@ class _Probe:
 
     centre: float
     sums: list[Sums]
-    largest: list[tuple[float, int]]
-    """Its deltas with their block, the largest first."""
 
     def healthy(self, left_out: int | None) -> Healthy:
         total = sum(self.sums, Sums())
         if left_out is not None:
             total -= self.sums[left_out]
-        rank = math.floor(total.measured * (1 - QUANTILE))
-        others = (d for d, block in self.largest if block != left_out)
-        return healthy_of(total, self.centre, _item(others, rank))
+        return healthy_of(total, self.centre)
 
 
 class _Learned:
@@ -151,23 +159,14 @@ class _Learned:
 
 
 def _probe(rows: Sequence[Sequence[Pair]]) -> _Probe:
-    deltas = [
-        (p.delta, block)
-        for block, row in enumerate(rows)
+    moved = [
+        folds(p.delta)
+        for row in rows
         for p in row
         if p.delta is not None and math.isfinite(p.delta)
     ]
-    centre = math.fsum(d for d, _ in deltas) / len(deltas) if deltas else 0.0
-    return _Probe(centre, [sums_of(row, centre) for row in rows], sorted(deltas, reverse=True))
-
-
-def _item(values: Iterable[float], rank: int) -> float:
-    last = 0.0
-    for number, value in enumerate(values):
-        last = value
-        if number >= rank:
-            break
-    return last
+    centre = math.fsum(moved) / len(moved) if moved else 0.0
+    return _Probe(centre, [sums_of(row, centre) for row in rows])
 
 
 def _health(
@@ -183,6 +182,9 @@ def _health(
         return None
     values, blocks = [v for v, _ in rows], [b for _, b in rows]
     effect = block_effect(values, blocks)
+    if name in OF_TEXTS:
+        # Counts of rare events: most blocks have none, which is no spread that others could exceed.
+        effect = replace(effect, scale=1.0)
     return StatisticHealth(tuple(values), tuple(blocks), effect, limits.block_sigmas)
 
 

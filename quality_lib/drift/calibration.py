@@ -12,8 +12,9 @@ from quality_lib.drift.conformal import at_least, plain_p, upper_p
 from quality_lib.drift.evalue import WEIGHTS, calibrator, combine, rank_e
 from quality_lib.drift.healthy import Healthy
 from quality_lib.drift.limits import DriftLimits
-from quality_lib.drift.paired import Statistic, Statistics
-from quality_lib.drift.reading import Block, Key
+from quality_lib.drift.paired import Statistic, Statistics, pair_up, statistics
+from quality_lib.drift.reading import Block, CheckReading, Key
+from quality_lib.drift.variants import Variants
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Calibration:
     is_deterministic: bool
     """Every score of every check and start was the reference's, bit for bit."""
     healthy: Mapping[Key, Healthy]
+    variants: Mapping[Key, Variants]
+    """The answers of healthy checks, from the nearest of which movements are measured."""
     statistics: Mapping[Statistic, StatisticHealth]
     recheck_correlation: float | None
     """Largest intraclass correlation of any statistic within healthy bursts; None: not measured."""
@@ -65,6 +68,8 @@ class Calibration:
     """Sorted mean e-values of whole healthy bursts."""
     risk: float
     """Chance, over calibrations, that this one does not hold the budget."""
+    most_running: int = 0
+    """The most requests that were under way at once in any check, other users' included."""
     accepted_by: str = ""
     """Who vouched for the service when this was learned after a suspicion; empty: there was none."""
 
@@ -90,14 +95,22 @@ class Calibration:
             or 0.0
         )
 
-    def covers(self, block: Block) -> bool:
-        """Whether load and cache state are among those it saw; each start is a new one anyway."""
+    def covers(self, block: Block, running: int | None = None) -> bool:
+        """Whether load and cache state are among those it saw; each start is a new one anyway.
+
+        ``running`` are the requests that were under way, other users' included, where that is known.
+        """
         loads = [b.load for b in self.blocks]
         return (
             bool(loads)
             and min(loads) <= block.load <= max(loads)
+            and (running or 0) <= max(self.most_running, *loads)
             and block.cache in {b.cache for b in self.blocks}
         )
+
+    def measure(self, reading: CheckReading, reference: CheckReading) -> Statistics:
+        """Return the statistics of a further check, held against the nearest healthy answers."""
+        return statistics(pair_up(reading, reference, self.variants), self.healthy)
 
     def e_values(self, found: Statistics) -> dict[Statistic, float | None]:
         """Return the e-value of each statistic of a further check, by its rank among healthy ones."""

@@ -12,11 +12,12 @@ from quality_lib.drift.block_effect import BlockEffect
 from quality_lib.drift.calibration import Calibration, StatisticHealth
 from quality_lib.drift.healthy import Healthy
 from quality_lib.drift.paired import Statistic
-from quality_lib.drift.reading import Block
+from quality_lib.drift.reading import Block, Key
+from quality_lib.drift.variants import Variant, Variants
 from quality_lib.errors import BadInput
 
-SCHEMA = 1
-FIX = "calibrate again with healthy checks"
+SCHEMA = 2
+FIX = "make it again: 'quality golden calibrate --resume' learns from the checks that were kept"
 _T = TypeVar("_T")
 
 
@@ -33,10 +34,15 @@ def calibration_to_json(calibration: Calibration) -> str:
             {"case_id": key[0], "channel": key[1], **asdict(known)}
             for key, known in sorted(calibration.healthy.items())
         ],
+        "variants": [
+            {"case_id": key[0], "channel": key[1], "answers": [asdict(a) for a in found.answers]}
+            for key, found in sorted(calibration.variants.items())
+        ],
         "statistics": {name.value: asdict(s) for name, s in calibration.statistics.items()},
         "recheck_correlation": calibration.recheck_correlation,
         "bursts": list(calibration.bursts),
         "risk": calibration.risk,
+        "most_running": calibration.most_running,
         "accepted_by": calibration.accepted_by,
     })
 
@@ -88,6 +94,7 @@ def calibration_of(data: Any) -> Calibration:
             "healthy",
             lambda rows: {(str(r["case_id"]), str(r["channel"])): _healthy(r) for r in rows},
         ),
+        variants=part("variants", _variants),
         statistics=part(
             "statistics",
             lambda rows: {Statistic(k): _statistic(row, len(blocks)) for k, row in rows.items()},
@@ -97,6 +104,7 @@ def calibration_of(data: Any) -> Calibration:
         ),
         bursts=part("bursts", lambda values: tuple(sorted(map(_finite, values)))),
         risk=part("risk", _share),
+        most_running=part("most_running", int),
         accepted_by=str(data.get("accepted_by", "")),  # older files have none
     )
 
@@ -108,6 +116,20 @@ def _no_constant(name: str) -> float:
 def _refuse_other_schema(schema: Any) -> None:
     if schema != SCHEMA:
         raise ValueError(f"schema {schema!r}, this release reads {SCHEMA}")
+
+
+def _variants(rows: Any) -> dict[Key, Variants]:
+    return {
+        (str(row["case_id"]), str(row["channel"])): Variants(tuple(map(_variant, row["answers"])))
+        for row in rows
+    }
+
+
+def _variant(row: Any) -> Variant:
+    return Variant(
+        tuple(map(int, row["token_ids"])),
+        tuple(None if x is None else _finite(x) for x in row["logprobs"]),
+    )
 
 
 def _block(row: Any) -> Block:

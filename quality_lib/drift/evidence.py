@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.limits import DriftLimits
-from quality_lib.drift.paired import Pair, Statistic, Statistics, statistics
+from quality_lib.drift.paired import OF_TEXTS, Pair, Statistic, Statistics, statistics
 from quality_lib.drift.reading import CheckReading
 from quality_lib.drift.sequential import (
     Rechecks,
@@ -20,6 +21,7 @@ from quality_lib.drift.sequential import (
 )
 from quality_lib.drift.watch import watch_limit
 
+GROSS = (Statistic.MEAN_Z, Statistic.REPLAY, Statistic.FORKS)
 QUIET_CHECKS = 6
 """After an alarm the change stands until so many checks in a row bring no evidence."""
 
@@ -106,11 +108,31 @@ def _standardised(found: Statistics, calibration: Calibration) -> float:
 
 
 def _is_gross(found: Statistics, calibration: Calibration, limits: DriftLimits) -> bool:
-    """Detection anchors, 4.3.7: the mean lies above 3 times the largest of the healthy checks."""
-    value, known = found.get(Statistic.MEAN_Z), calibration.statistics.get(Statistic.MEAN_Z)
-    if value is None or known is None or limits.gross_factor == 0:
-        return False
-    return value > limits.gross_factor * max(1.0, known.ordered[-1])
+    """Detection anchors, 4.3.7: the mean lies 3 times beyond the largest of the healthy checks.
+
+    Of the scores, as the note says, and of the decoded answers too, which a faulty sampler alone moves.
+    """
+    return limits.gross_factor > 0 and any(
+        value > gross_level(name, known.ordered[-1], known.sd, limits.gross_factor)
+        for name in GROSS
+        if (value := found.get(name)) is not None
+        and (known := calibration.statistics.get(name)) is not None
+    )
+
+
+def gross_level(name: Statistic, largest: float, sd: float, factor: float) -> float:
+    """Return the value of a statistic from which on it is gross; ``largest`` and ``sd`` are those of health.
+
+    Movements are logarithms: three times as far is ``ln 3`` more, and where health itself varies, three of its
+    standard deviations. Shares of answers are taken as they are; where three times the healthy share are nearly all
+    or more, two thirds of the way to all. A health that never moved is believed to move by an e-fold, or in a tenth
+    of its answers, one day.
+    """
+    if name in OF_TEXTS:
+        share = factor * max(0.1, largest)
+        is_share = name is Statistic.REPLAY and largest < 1
+        return min(share, 1 - (1 - largest) / factor) if is_share else share
+    return max(1.0, largest) + max(math.log(factor), factor * sd)
 
 
 def _repeats_gross(state: SequentialState, reading: CheckReading, is_recheck: bool) -> bool:
@@ -155,7 +177,7 @@ def _reasons(
     if is_repeated:
         found.append((
             "gross",
-            "stored answers moved several times further than ever in health, twice",
+            "answers moved several times further than ever in health, twice",
         ))
     if not found:
         found.append((

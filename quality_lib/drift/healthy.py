@@ -1,4 +1,4 @@
-"""What one probe does in health: mean, spread and a high quantile of its movement. Pure."""
+"""What one probe does in health: mean and spread of its movement. Pure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from quality_lib.drift.paired import Pair
 
-LEAST_SD = 1e-4
-"""Nats per token. A probe that never moved in health has no spread; below this nothing matters."""
-CAP_FACTOR = 10.0
-QUANTILE = 0.999
+LEAST_MOVE = 1e-4
+"""Nats per token; below this nothing matters."""
+MOST_MOVE = 20.0
+"""Nats per token; a missing number counts as much. The least likely of 50,000 equal tokens has 11."""
+LEAST_SD = 1.0
+"""E-folds: a movement by less than a factor of e is no surprise, however still a probe has been."""
+
+
+def folds(nats: float) -> float:
+    """Return a movement in e-folds, ``ln(1 + |d| / LEAST_MOVE)`` with its sign, at most 12.2.
+
+    Healthy movements differ by factors: a kernel that adds up in another order moves a score 20 times as far as a
+    rounded last digit. On this scale they are about normal, and one wild probe cannot carry a mean.
+    """
+    return math.copysign(math.log1p(min(abs(nats), MOST_MOVE) / LEAST_MOVE), nats)
+
+
+def nats(folded: float) -> float:
+    """Undo ``folds``."""
+    return math.copysign(math.expm1(abs(folded)) * LEAST_MOVE, folded)
 
 
 @dataclass(frozen=True)
 class Healthy:
-    """One probe over the healthy checks; log-probabilities in nats per token."""
+    """One probe over the healthy checks; movements in e-folds."""
 
     checks: int
     """Checks in which it was answered."""
@@ -27,8 +43,6 @@ class Healthy:
     mean: float
     sd: float
     """At least ``LEAST_SD``."""
-    quantile: float
-    """99.9 % of the healthy movements lie at or below it."""
     signed_mean: float
     signed_sd: float
     fork_rate: float
@@ -42,9 +56,9 @@ class Healthy:
         return self.measured > 0
 
     @property
-    def cap(self) -> float:
-        """Winsorise movements here (detection anchors, 4.3)."""
-        return CAP_FACTOR * max(self.quantile, LEAST_SD)
+    def usual_delta(self) -> float:
+        """The usual movement in nats per token, for people."""
+        return nats(self.mean)
 
 
 @dataclass(frozen=True)
@@ -83,9 +97,9 @@ class Sums:
 
 
 def sums_of(pairs: Sequence[Pair], centre: float) -> Sums:
-    """Add up the pairs of one probe; ``centre`` is taken from the deltas so that squares stay exact."""
+    """Add up the pairs of one probe; ``centre`` is taken from the movements so that squares stay exact."""
     finite = [
-        (p.delta - centre, p.signed)
+        (folds(p.delta) - centre, folds(p.signed))
         for p in pairs
         if p.delta is not None and math.isfinite(p.delta) and p.signed is not None
     ]
@@ -102,8 +116,8 @@ def sums_of(pairs: Sequence[Pair], centre: float) -> Sums:
     )
 
 
-def healthy_of(sums: Sums, centre: float, quantile: float) -> Healthy:
-    """Turn sums into what is healthy; ``quantile`` comes from the sorted deltas."""
+def healthy_of(sums: Sums, centre: float) -> Healthy:
+    """Turn sums into what is healthy."""
     n = sums.measured
     mean, sd = _mean_sd(sums.delta, sums.delta_squares, n)
     signed_mean, signed_sd = _mean_sd(sums.signed, sums.signed_squares, n)
@@ -112,7 +126,6 @@ def healthy_of(sums: Sums, centre: float, quantile: float) -> Healthy:
         measured=int(n),
         mean=mean + centre if n else 0.0,
         sd=max(sd, LEAST_SD),
-        quantile=quantile,
         signed_mean=signed_mean,
         signed_sd=max(signed_sd, LEAST_SD),
         fork_rate=sums.forks / sums.exposed if sums.exposed else 0.0,

@@ -122,12 +122,18 @@ def _no_ground(check: Check) -> Found | None:
             "calibrate anew instead of comparing"
         )
         return Found(Tri.YES, "L0", (DriftReason("other_platform", sentence),), check.state)
-    if not known.covers(reading.block):
-        return check.unknown(
-            "unseen_conditions",
-            f"load {reading.block.load} with cache '{reading.block.cache}' was not calibrated",
-        )
+    if not known.covers(reading.block, reading.running):
+        return check.unknown("unseen_conditions", _unseen(reading, known))
     return None
+
+
+def _unseen(reading: CheckReading, known: Calibration) -> str:
+    if known.covers(reading.block):
+        return (
+            f"the server worked on {reading.running} requests at once, at most {known.most_running} when it was "
+            "calibrated: calibrate under the load that it has"
+        )
+    return f"load {reading.block.load} with cache '{reading.block.cache}' was not calibrated"
 
 
 def _equality(check: Check) -> Found | None:

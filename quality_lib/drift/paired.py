@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quality_lib.drift.healthy import Healthy
+from quality_lib.drift.healthy import Healthy, folds
 from quality_lib.drift.reading import (
     GREEDY,
     SCORED,
@@ -16,6 +16,7 @@ from quality_lib.drift.reading import (
     Key,
     ProbeReading,
 )
+from quality_lib.drift.variants import Variants
 
 
 class Statistic(StrEnum):
@@ -30,7 +31,7 @@ class Statistic(StrEnum):
     REPLAY = "replay"
     """S4: seeded answers that came out differently, beyond the healthy rate."""
     FORKS = "forks"
-    """S5: greedy answers that went another way, early ones counting more."""
+    """S5: greedy answers that went another way, early ones and those against a clear favourite counting more."""
 
 
 OF_TEXTS: Mapping[Statistic, frozenset[str]] = {
@@ -38,6 +39,12 @@ OF_TEXTS: Mapping[Statistic, frozenset[str]] = {
     Statistic.FORKS: GREEDY,
 }
 """Statistics of what was decoded, with the channels that they look at."""
+
+CLOSE_RACE = 0.1
+"""Nats. Healthy noise turns races that are closer than this; a fork against a token so far ahead counts as much
+again as one at the first token."""
+MOST_GAP = 5.0
+NO_VARIANTS: Mapping[Key, Variants] = {}
 
 Statistics = Mapping[Statistic, float | None]
 """None: no probe of the check speaks to it."""
@@ -57,6 +64,8 @@ class Pair:
     """Position of the first token that differs."""
     length: int
     """Tokens of the reference."""
+    gap: float = 0.0
+    """Nats by which the token that was not taken at the fork had been ahead, at least; 0 where it is not known."""
 
     @property
     def exposed(self) -> int:
@@ -65,16 +74,37 @@ class Pair:
 
     @property
     def fork_weight(self) -> float:
-        """Weigh a fork: 1 at the first token, near 0 at the last, 0 without one."""
-        return 0.0 if self.fork is None else 1.0 - self.fork / max(1, self.length)
+        """Weigh a fork: 1 at the first token, near 0 at the last, and more against a favourite; 0 without one."""
+        if self.fork is None:
+            return 0.0
+        return 1.0 - self.fork / max(1, self.length) + min(self.gap, MOST_GAP) / CLOSE_RACE
 
 
-def pair_up(reading: CheckReading, reference: CheckReading) -> tuple[Pair, ...]:
-    """Pair every answered probe with its reference; probes that either side lacks are left out."""
+def pair_up(
+    reading: CheckReading, reference: CheckReading, variants: Mapping[Key, Variants] = NO_VARIANTS
+) -> tuple[Pair, ...]:
+    """Pair every answered probe with the nearest of its healthy answers, the reference's being one.
+
+    Probes that reading or reference lacks are left out.
+    """
     known = reference.answered()
     return tuple(
-        pair(probe, known[key]) for key, probe in reading.answered().items() if key in known
+        pair(probe, variants[key].nearest(probe, known[key]) if key in variants else known[key])
+        for key, probe in reading.answered().items()
+        if key in known
     )
+
+
+def least_gaps(logprobs: Sequence[float | None]) -> tuple[float, ...]:
+    """Return by how many nats the best token must be ahead of any other, from its own log-probability alone.
+
+    With probability p no other has more than 1 - p: ``ln(p / (1 - p))``, and 0 below a half.
+    """
+    found = []
+    for logprob in logprobs:
+        p = 0.0 if logprob is None or not logprob <= 0 else math.exp(logprob)
+        found.append(MOST_GAP if p >= 1 else max(0.0, math.log(p / (1 - p))) if p > 0.5 else 0.0)
+    return tuple(min(MOST_GAP, gap) for gap in found)
 
 
 def pair(probe: ProbeReading, reference: ProbeReading) -> Pair:
@@ -92,14 +122,16 @@ def pair(probe: ProbeReading, reference: ProbeReading) -> Pair:
         if now is None or then is None or not math.isfinite(now - then):
             return Pair(probe.key, math.inf, None, fork, length)
         differences.append(now - then)
+    gap = 0.0 if fork is None or fork >= len(reference.gaps) else reference.gaps[fork]
     if not differences:
-        return Pair(probe.key, None, None, fork, length)
+        return Pair(probe.key, None, None, fork, length, gap)
     return Pair(
         probe.key,
         math.fsum(map(abs, differences)) / len(differences),
         math.fsum(differences) / len(differences),
         fork,
         length,
+        gap,
     )
 
 
@@ -111,13 +143,13 @@ def _first_difference(now: Sequence[int], then: Sequence[int]) -> int | None:
 
 
 def z_scores(pairs: Sequence[Pair], healthy: Mapping[Key, Healthy]) -> dict[Key, float]:
-    """Standardise each probe's movement by its own healthy mean and spread, winsorised.
+    """Standardise each probe's movement by its own healthy mean and spread: ``z = (folds(d) - mean) / sd``.
 
-    Detection anchors, 4.3: ``z = (min(d, 10 * healthy 99.9 % quantile) - mean) / sd``, so that one
-    wild probe cannot carry the mean alone. Probes without a delta or unknown in health are left out.
+    The research note (detection anchors, 4.3) takes nats and cuts them at ten times the healthy 99.9 % quantile; on
+    the scale of factors nothing needs to be cut. Probes without a delta or unknown in health are left out.
     """
     return {
-        p.key: (min(p.delta, known.cap) - known.mean) / known.sd
+        p.key: (folds(p.delta) - known.mean) / known.sd
         for p in pairs
         if p.delta is not None and (known := healthy.get(p.key)) is not None
     }
@@ -134,7 +166,7 @@ def statistics(pairs: Sequence[Pair], healthy: Mapping[Key, Healthy]) -> Statist
     measured = [key for key, known in healthy.items() if known.is_measured]
     share = len(z) / len(measured) if measured else 0.0
     signed = [
-        (p.signed - known.signed_mean) / known.signed_sd
+        (folds(p.signed) - known.signed_mean) / known.signed_sd
         for p in pairs
         if p.signed is not None and (known := healthy.get(p.key)) is not None
     ]

@@ -158,10 +158,10 @@ def size_of_change(
     readings: Sequence[CheckReading], reference: CheckReading, calibration: Calibration
 ) -> SizeOfChange:
     """Hold new checks against the old reference and its health."""
-    checks = [pair_up(r, reference) for r in readings]
+    checks = [pair_up(r, reference, calibration.variants) for r in readings]
     pairs = [p for check in checks for p in check]
     finite = [p.delta for p in pairs if p.delta is not None and math.isfinite(p.delta)]
-    known = [h.mean for h in calibration.healthy.values() if h.is_measured]
+    known = [h.usual_delta for h in calibration.healthy.values() if h.is_measured]
     z = [
         value
         for check in checks

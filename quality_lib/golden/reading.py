@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from quality_lib.drift.reading import TRANSPORT, Block, CheckReading, Key, ProbeReading
+from quality_lib.drift.paired import least_gaps
+from quality_lib.drift.reading import GREEDY, TRANSPORT, Block, CheckReading, Key, ProbeReading
 from quality_lib.golden.answer import (
     DECODE_CHANNELS,
     SCORED_CHANNELS,
@@ -59,7 +60,8 @@ def reference_of(baseline: Baseline, keys: Collection[Key]) -> CheckReading:
 def _reference(baseline: Baseline, case_id: str, channel: str) -> ProbeReading:
     case = baseline.cases[case_id]
     if channel in DECODED:
-        return ProbeReading(case_id, channel, tuple(case.reference.token_ids), ())
+        gaps = least_gaps(case.reference.logprobs) if channel in GREEDY else ()
+        return ProbeReading(case_id, channel, tuple(case.reference.token_ids), (), gaps=gaps)
     known = case.scored[Channel(channel)]
     tokens = _named(known.ids_digest, len(known.logprobs))
     return ProbeReading(case_id, channel, tokens, tuple(known.logprobs))
@@ -80,7 +82,7 @@ def reading_of_run(
         block=Block(start, 1, WARM),
         keys=keys,
     )
-    return replace(scored, probes=(*scored.probes, *decoded))
+    return replace(scored, probes=(*scored.probes, *decoded), running=run.running)
 
 
 def reading_of(

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from quality_lib.drift.healthy import LEAST_SD
+from quality_lib.drift.healthy import LEAST_MOVE
 from quality_lib.drift.reading import Key
 from quality_lib.golden.baseline import logprob_delta
 
@@ -64,7 +64,7 @@ def healthy_scores(rows: Iterable[RecordedScore]) -> HealthyScores:
         if known is not row.logprobs:
             deltas[place].append(logprob_delta(known, row.logprobs))
     spreads = {
-        place: (statistics.fmean(found), max(LEAST_SD, statistics.stdev(found)))
+        place: (statistics.fmean(found), max(LEAST_MOVE, statistics.stdev(found)))
         for place, found in deltas.items()
         if len(found) >= LEAST_HEALTHY - 1 and all(map(math.isfinite, found))
     }

@@ -6,14 +6,18 @@ import math
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.matrix.measures import (
+    LEAST_P,
     auc,
     cleaned,
     delay,
     hits,
     partial_auc,
     rounded,
+    tail_p,
     threshold,
     tokens_to,
 )
@@ -110,3 +114,26 @@ def test_missing_scores_are_counted_and_infinite_ones_kept() -> None:
     assert rounded(math.inf) == "inf"
     assert rounded(None) is None
     assert rounded(1.23456) == 1.2346
+
+
+@given(
+    st.lists(st.floats(-10, 10), min_size=1, max_size=200),
+    st.lists(st.floats(-20, 200), min_size=2, max_size=20),
+)
+def test_a_larger_value_is_never_less_rare(healthy: list[float], values: list[float]) -> None:
+    ordered = sorted(healthy)
+    found = [tail_p(value, ordered, 1e-3) for value in sorted(values)]
+    assert found == sorted(found, reverse=True)
+    assert all(0 < p <= 1 for p in found)
+
+
+def test_the_tail_goes_on_beyond_what_was_seen() -> None:
+    ordered = [n / 100 for n in range(100)]
+    # The upper tenth lies 0.05 above 0.9 on average; ten times that is e^-10.
+    base, scale = ordered[90], 0.05
+    assert tail_p(base + 10 * scale, ordered, 1e-3) == pytest.approx(
+        10 / 101 * math.exp(-10), rel=1e-6
+    )
+    assert tail_p(ordered[50], ordered, 1e-3) == 51 / 101
+    assert tail_p(1.0, [], 1e-3) == 1.0
+    assert tail_p(math.inf, [0.0] * 50, 1e-3) == LEAST_P

@@ -8,11 +8,11 @@ import pytest
 
 from quality_lib.drift.attribution import moved_channels, shifted_channels, suspect
 from quality_lib.drift.contract import Breach
-from quality_lib.drift.healthy import Healthy
+from quality_lib.drift.healthy import Healthy, folds
 from quality_lib.drift.paired import Pair
 from quality_lib.drift.reading import Key
 
-HEALTHY = Healthy(200, 200, 0.02, 0.01, 0.05, 0.0, 0.01, 0.002, 0.01)
+HEALTHY = Healthy(200, 200, folds(0.02), 1.0, 0.0, 1.0, 0.002, 0.01)
 CHANNELS = ("chat_scored", "raw_scored", "greedy", "seeded", "long_context")
 KNOWN: dict[Key, Healthy] = {(f"c{n}", channel): HEALTHY for channel in CHANNELS for n in range(8)}
 
@@ -81,8 +81,8 @@ def test_a_chat_channel_alone_says_nothing_of_the_template() -> None:
 
 
 def test_a_small_movement_of_many_prompts_points_too() -> None:
-    """Each prompt lies 2 deviations off, the eight of them together 5.7."""
-    found = pairs(chat_scored=0.04, raw_scored=0.04)
+    """Each prompt moved 2.5 times as far as usual, which one alone may do."""
+    found = pairs(chat_scored=0.05, raw_scored=0.05)
     assert moved_channels(found, KNOWN) == frozenset()
     assert shifted_channels(found, KNOWN) == {"chat_scored", "raw_scored"}
     assert "weights" in str(suspect(found, KNOWN, ()))

@@ -8,7 +8,7 @@ import pytest
 
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration_json import calibration_from_json, calibration_to_json
-from quality_lib.drift.paired import Statistic, pair_up, statistics
+from quality_lib.drift.paired import Statistic
 from quality_lib.drift.reading import CheckReading
 from tests.drift.readings import LIMITS, REFERENCE, Server, healthy_checks
 
@@ -55,7 +55,7 @@ def test_a_sampler_that_draws_otherwise_is_seen_by_texts_alone() -> None:
     healthy = Server(8)
 
     def evidence(reading: CheckReading) -> float:
-        found = known.evidence(statistics(pair_up(texts_of(reading), reference), known.healthy))
+        found = known.evidence(known.measure(texts_of(reading), reference))
         assert found is not None
         return found
 
@@ -65,12 +65,12 @@ def test_a_sampler_that_draws_otherwise_is_seen_by_texts_alone() -> None:
     other = replace(
         other,
         probes=tuple(
-            replace(p, token_ids=(*p.token_ids[:2], *(9 for _ in p.token_ids[2:])))
+            replace(p, token_ids=(*p.token_ids[:2], *(7 for _ in p.token_ids[2:])))
             if p.channel == "seeded" else p
             for p in other.probes
         ),
     )  # fmt: skip
-    found = statistics(pair_up(texts_of(other), reference), known.healthy)
+    found = known.measure(texts_of(other), reference)
     e = known.e_values(found)
     assert e[Statistic.REPLAY] == pytest.approx(known.largest_e)
     assert known.p_values(found)[Statistic.REPLAY][0] == pytest.approx(1 / 145)
@@ -81,7 +81,7 @@ def test_a_check_that_was_not_decoded_lacks_their_weight() -> None:
     known = calibrate(collected(1), reference, LIMITS)
     bad = Server(9, shift=0.2).read()
     whole, part = (
-        known.evidence(statistics(pair_up(texts_of(bad, is_decoded), reference), known.healthy))
+        known.evidence(known.measure(texts_of(bad, is_decoded), reference))
         for is_decoded in (True, False)
     )
     assert whole is not None

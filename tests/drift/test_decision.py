@@ -11,8 +11,9 @@ import pytest
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.decision import DriftDecision, decide
-from quality_lib.drift.evidence import threshold
+from quality_lib.drift.evidence import gross_level, threshold
 from quality_lib.drift.limits import DriftLimits
+from quality_lib.drift.paired import Statistic
 from quality_lib.drift.reading import Block, CheckReading, ProbeReading
 from quality_lib.drift.sequential import SequentialState
 from quality_lib.drift.severity import Quality, Severity
@@ -422,3 +423,59 @@ def test_changed_and_degraded_are_two_questions(
     found = judged(noisy, score, shift)
     assert (found.changed, found.severity) == (changed, severity)
     assert severity is not Severity.DEGRADED or changed is Tri.YES or not found.pages
+
+
+def redrawn(readings: Iterable[CheckReading], share: float, channel: str) -> list[CheckReading]:
+    """Let some decoded answers go a way that no healthy one goes, from the third token on."""
+
+    def changed(number: int, p: ProbeReading) -> ProbeReading:
+        cases = int(p.case_id.removeprefix("case"))
+        if p.channel != channel or cases >= share * 6:
+            return p
+        tokens = (*p.token_ids[:2], *(700 + number for _ in p.token_ids[2:]))
+        return replace(p, token_ids=tokens)
+
+    return [
+        replace(r, probes=tuple(changed(n, p) for p in r.probes)) for n, r in enumerate(readings)
+    ]
+
+
+@pytest.mark.parametrize("channel", ["seeded", "greedy"])
+def test_a_sampler_that_draws_otherwise_pages_within_the_hour(
+    noisy: Calibration, channel: str
+) -> None:
+    """No score moves; the first check asks for its repeat, the repeat in another state is proof."""
+    server = Server(21)
+    first = server.read(Block("start0", 4, "warm"))
+    again = server.read(Block("start0", 16, "cold"))
+    found = follow(redrawn([first, again], 1.0, channel), noisy, rechecks=True)
+    assert [(f.pages, f.needs_recheck) for f in found] == [(False, True), (True, False)]
+    assert any(reason.code == "gross" for reason in found[-1].reasons)
+    assert ("sampler" if channel == "seeded" else "decoding") in str(found[-1].suspected)
+
+
+@pytest.mark.parametrize("channel", ["seeded", "greedy"])
+def test_one_answer_that_went_another_way_does_not_page(noisy: Calibration, channel: str) -> None:
+    server = Server(22)
+    for _ in range(20):
+        first = server.read(Block("start0", 4, "warm"))
+        again = server.read(Block("start0", 16, "cold"))
+        assert not any(
+            f.pages for f in follow(redrawn([first, again], 0.1, channel), noisy, rechecks=True)
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "largest", "sd", "level"),
+    [
+        (Statistic.MEAN_Z, 0.0, 0.0, 1.0 + math.log(3)),
+        (Statistic.MEAN_Z, 2.0, 0.1, 2.0 + math.log(3)),
+        (Statistic.MEAN_Z, 2.0, 1.0, 5.0),
+        (Statistic.REPLAY, 0.0, 0.0, 0.3),
+        (Statistic.REPLAY, 0.4, 0.0, 0.8),
+        (Statistic.FORKS, 0.4, 0.0, 1.2),
+        (Statistic.FORKS, 0.2, 1.0, 0.6),
+    ],
+)
+def test_what_is_gross(name: Statistic, largest: float, sd: float, level: float) -> None:
+    assert gross_level(name, largest, sd, 3.0) == pytest.approx(level)

@@ -8,8 +8,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality_lib.drift.healthy import CAP_FACTOR, LEAST_SD, Healthy, Sums, healthy_of, sums_of
-from quality_lib.drift.paired import Pair, Statistic, pair, pair_up, statistics, z_scores
+from quality_lib.drift.healthy import (
+    LEAST_MOVE,
+    LEAST_SD,
+    MOST_MOVE,
+    Healthy,
+    Sums,
+    folds,
+    healthy_of,
+    nats,
+    sums_of,
+)
+from quality_lib.drift.paired import (
+    CLOSE_RACE,
+    MOST_GAP,
+    Pair,
+    Statistic,
+    least_gaps,
+    pair,
+    pair_up,
+    statistics,
+    z_scores,
+)
 from quality_lib.drift.reading import Key, ProbeReading
 from tests.drift.readings import REFERENCE, TOKENS, check, probe
 
@@ -19,7 +39,7 @@ GREEDY = probe(channel="greedy")
 
 def health(**changes: float) -> Healthy:
     values = {
-        "mean": 0.02, "sd": 0.01, "quantile": 0.05, "signed_mean": 0.0, "signed_sd": 0.01,
+        "mean": folds(0.02), "sd": 1.0, "signed_mean": 0.0, "signed_sd": 1.0,
         "fork_rate": 0.0, "fork_weight": 0.0, **changes,
     }  # fmt: skip
     return Healthy(checks=100, measured=100, **values)
@@ -91,13 +111,12 @@ def test_lost_unknown_and_repeated_probes() -> None:
     ("delta", "z"),
     [
         (0.02, 0.0),
-        (0.05, 3.0),
-        (0.5, 48.0),
-        (9.0, 48.0),  # 10 times the healthy quantile of 0.05
-        (math.inf, 48.0),
+        (0.05, math.log(501 / 201)),
+        (9.0, math.log(90001 / 201)),
+        (math.inf, math.log(200001 / 201)),
     ],
 )
-def test_z_is_winsorised(delta: float, z: float) -> None:
+def test_z_counts_factors(delta: float, z: float) -> None:
     found = z_scores(
         [Pair(("a", "chat_scored"), delta, None, None, 8)], {("a", "chat_scored"): health()}
     )
@@ -105,9 +124,20 @@ def test_z_is_winsorised(delta: float, z: float) -> None:
 
 
 def test_a_probe_that_never_moved_has_a_bounded_z() -> None:
-    still = health(mean=0.0, sd=LEAST_SD, quantile=0.0)
+    still = health(mean=0.0, sd=LEAST_SD)
     found = z_scores([Pair(("a", "greedy"), 5.0, 5.0, None, 8)], {("a", "greedy"): still})
-    assert found["a", "greedy"] == pytest.approx(CAP_FACTOR)
+    assert found["a", "greedy"] == pytest.approx(math.log1p(5.0 / LEAST_MOVE))
+
+
+@given(st.floats(-MOST_MOVE, MOST_MOVE))
+def test_movements_and_their_factors_are_one_to_one(moved: float) -> None:
+    assert nats(folds(moved)) == pytest.approx(moved, abs=1e-12)
+    assert folds(-moved) == -folds(moved)
+
+
+def test_no_movement_is_larger_than_a_missing_number() -> None:
+    assert folds(math.inf) == folds(MOST_MOVE) == pytest.approx(12.2, abs=0.01)
+    assert folds(0.0) == 0.0
 
 
 def keys(*channels: str) -> dict[Key, Healthy]:
@@ -118,8 +148,8 @@ def test_the_five_statistics_by_hand() -> None:
     known = keys("chat_scored", "raw_scored", "greedy", "seeded")
     known["c3", "seeded"] = health(fork_rate=0.01)
     pairs = [
-        Pair(("c0", "chat_scored"), 0.03, -0.02, None, 8),  # z 1, signed -2
-        Pair(("c1", "raw_scored"), 0.05, -0.02, None, 8),  # z 3, signed -2
+        Pair(("c0", "chat_scored"), nats(folds(0.02) + 1), -nats(2), None, 8),
+        Pair(("c1", "raw_scored"), nats(folds(0.02) + 3), -nats(2), None, 8),
         Pair(("c2", "greedy"), 0.02, 0.0, 4, 8),  # z 0, forks half way
         Pair(("c3", "seeded"), 0.02, 0.0, 5, 8),  # z 0, forks after 6 exposed tokens
     ]
@@ -164,7 +194,7 @@ def test_missing_probes_never_raise_the_maximum_or_the_forks(
 
 def test_few_probes_damp_the_mean() -> None:
     known = keys(*["chat_scored"] * 4)
-    one = [Pair(("c0", "chat_scored"), 0.06, None, None, 8)]  # z 4
+    one = [Pair(("c0", "chat_scored"), nats(folds(0.02) + 4), None, None, 8)]
     assert statistics(one, known)[Statistic.MEAN_Z] == pytest.approx(2.0)  # 4 * sqrt(1 / 4)
 
 
@@ -172,14 +202,49 @@ def test_health_from_sums_by_hand() -> None:
     pairs = [
         Pair(("a", "greedy"), d, -d, f, 8) for d, f in ((0.01, None), (0.03, 4), (math.inf, 0))
     ]
-    found = healthy_of(sums_of(pairs, 0.02), 0.02, 0.03)
+    found = healthy_of(sums_of(pairs, 2.0), 2.0)
+    first, second = folds(0.01), folds(0.03)
     assert (found.checks, found.measured) == (3, 2)
-    assert found.mean == pytest.approx(0.02)
-    assert found.sd == pytest.approx(math.sqrt(2) * 0.01)
-    assert found.signed_mean == pytest.approx(-0.02)
+    assert found.mean == pytest.approx((first + second) / 2)
+    assert found.usual_delta == pytest.approx(math.sqrt(0.0101 * 0.0301) - LEAST_MOVE)
+    assert found.sd == LEAST_SD, "one and a half e-folds apart is no spread worth more"
+    assert found.signed_mean == pytest.approx(-(first + second) / 2)
     assert found.fork_rate == pytest.approx(2 / (8 + 5 + 1))
     assert found.fork_weight == pytest.approx((0.0 + 0.5 + 1.0) / 3)
-    assert healthy_of(Sums(), 0.0, 0.0).is_measured is False
+    assert healthy_of(Sums(), 0.0).is_measured is False
+    wide = [Pair(("a", "greedy"), d, d, None, 8) for d in (nats(1.0), nats(5.0))]
+    assert healthy_of(sums_of(wide, 0.0), 0.0).sd == pytest.approx(math.sqrt(8))
+
+
+@pytest.mark.parametrize(
+    ("logprob", "gap"),
+    [
+        (math.log(0.9), math.log(9)),
+        (math.log(0.5), 0.0),
+        (math.log(0.1), 0.0),
+        (0.0, MOST_GAP),
+        (-1e-9, MOST_GAP),
+        (0.1, 0.0),
+        (-math.inf, 0.0),
+        (math.nan, 0.0),
+        (None, 0.0),
+    ],
+)
+def test_how_far_a_token_is_ahead_at_least(logprob: float | None, gap: float) -> None:
+    (found,) = least_gaps([logprob])
+    assert found == pytest.approx(gap)
+
+
+def test_a_fork_against_a_favourite_weighs_more() -> None:
+    tokens = (*GREEDY.token_ids[:4], 7, 7, 7, 7)
+    close, clear = (
+        pair(probe(channel="greedy", token_ids=tokens, logprobs=()), probe(channel="greedy", gaps=(gap,) * 8))
+        for gap in (0.0, 1.0)
+    )  # fmt: skip
+    assert close.fork_weight == 0.5
+    assert clear.fork_weight == pytest.approx(0.5 + 1.0 / CLOSE_RACE)
+    beyond = pair(probe(channel="greedy", token_ids=GREEDY.token_ids[:4], logprobs=()), probe(channel="greedy", gaps=(1.0,)))  # fmt: skip
+    assert beyond.gap == 0.0, "of that token nothing is known"
 
 
 def test_sums_can_be_taken_out_again() -> None:

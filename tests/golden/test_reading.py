@@ -10,7 +10,7 @@ import pytest
 
 from quality_lib.drift.contract import breaches
 from quality_lib.drift.equality import compare_bits
-from quality_lib.drift.paired import pair_up
+from quality_lib.drift.paired import least_gaps, pair_up
 from quality_lib.drift.reading import Block
 from quality_lib.golden.answer import Answer, Channel, Fault, GoldenRun, Probe
 from quality_lib.golden.baseline import Baseline
@@ -222,7 +222,10 @@ def test_of_what_is_decoded_the_tokens_alone_are_read(cases: GoldenSet, baseline
     texts = {probe.key: probe for probe in reading.probes if probe.key in TEXTS}
     assert set(texts) == TEXTS
     for key, probe in texts.items():
-        assert probe.token_ids == baseline.cases[key[0]].reference.token_ids
+        stored = baseline.cases[key[0]].reference
+        assert probe.token_ids == stored.token_ids
+        gaps = () if key[1] == "seeded" else least_gaps(stored.logprobs)
+        assert reference.answered()[key].gaps == gaps
         assert (probe.logprobs, probe.prompt_digest, probe.finish_reason) == ((), None, None)
     assert breaches(reading, reference) == ()
     for pair in pair_up(reading, reference):

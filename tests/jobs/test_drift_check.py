@@ -65,7 +65,7 @@ def test_a_lasting_shift_is_found_within_hours_and_stays_told(noisy: Hours, by: 
 
 
 def test_a_gross_shift_of_the_chat_channel_alone_is_named_within_the_hour(noisy: Hours) -> None:
-    move(noisy, 1.0, Channel.CHAT_SCORED)
+    move(noisy, 2.0, Channel.CHAT_SCORED)
     record, verdict = noisy.check()
     assert (record.pages, record.rechecks) == (True, 1)
     assert "template" in str(verdict.suspected)
@@ -73,7 +73,7 @@ def test_a_gross_shift_of_the_chat_channel_alone_is_named_within_the_hour(noisy:
 
 
 def test_one_odd_hour_is_forgotten(noisy: Hours) -> None:
-    noisy.world.model.shift = 0.02
+    noisy.world.model.shift = 0.01
     record, _ = noisy.check()
     assert record.e_value
     assert record.e_value > 1

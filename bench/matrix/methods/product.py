@@ -1,4 +1,7 @@
-"""The product's statistics as one number of one check: exact facts, exact scores, then the largest of the five.
+"""The product's evidence of one check as one number: exact facts, exact scores, then the five statistics.
+
+The statistics are weighed as the product weighs them, but their ranks among healthy checks are continued beyond the
+largest one as the thresholds of all methods are, for the product's own ranks end there.
 
 The product itself adds evidence over hours and repeats suspicious checks (``quality_lib/drift/decision.py``); this is
 what a single check of it sees, so that it can be compared with the others at one threshold.
@@ -10,20 +13,23 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from bench.matrix.measures import tail_p
 from bench.matrix.methods.method import Method, Scorer
 from bench.matrix.recording import SCORED, Check
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.contract import breaches
 from quality_lib.drift.equality import compare_bits
+from quality_lib.drift.evalue import calibrator, combine
 from quality_lib.drift.limits import DriftLimits
-from quality_lib.drift.paired import pair_up, statistics
-from quality_lib.drift.reading import CheckReading
+from quality_lib.drift.paired import least_gaps
+from quality_lib.drift.reading import GREEDY, CheckReading
 from quality_lib.errors import NoData
 
 EXACT = 1e6
 """Where scores repeat bit for bit, one that moved is beyond every healthy value."""
-LEAST_SD = 1e-3
+LEAST_SCALE = 1e-3
+"""Of a statistic's tail: what never varied in health is no infinite surprise at the last digit."""
 
 
 def learn(healthy: Sequence[Check]) -> Scorer:
@@ -38,10 +44,19 @@ def learn(healthy: Sequence[Check]) -> Scorer:
 
 
 def reading_of(check: Check) -> CheckReading:
-    """Return a check as the product reads it: of what was decoded the tokens and the facts, and no scores."""
+    """Return a check as the product reads it: of what was decoded the tokens and the facts, and no scores.
+
+    A reference tells of greedy answers how far each token was ahead.
+    """
     reading = check.as_reading()
     probes = (
-        probe if probe.channel in SCORED else dataclasses.replace(probe, logprobs=())
+        probe
+        if probe.channel in SCORED
+        else dataclasses.replace(
+            probe,
+            logprobs=(),
+            gaps=least_gaps(probe.logprobs) if probe.channel in GREEDY else (),
+        )
         for probe in reading.probes
     )
     return dataclasses.replace(reading, probes=tuple(probes))
@@ -61,20 +76,22 @@ def limits_for(readings: Sequence[CheckReading]) -> DriftLimits:
 
 
 def score(check: Check, reference: CheckReading, known: Calibration) -> float | None:
-    """Return how far outside health the check is; infinite when a fact is broken."""
+    """Return the logarithm of the evidence against health; infinite when a fact is broken."""
     reading = reading_of(check)
     if breaches(reading, reference):
         return math.inf
-    pairs = pair_up(reading, reference)
-    standardised = [
-        (value - health.mean) / max(LEAST_SD, health.sd)
-        for name, value in statistics(pairs, known.healthy).items()
-        if value is not None and (health := known.statistics.get(name)) is not None
-    ]
-    if not standardised:
+    # As they were, without the room that the product leaves for unknown blocks: here the threshold is for that.
+    rarity = {
+        name: calibrator(tail_p(value, sorted(known.statistics[name].values), LEAST_SCALE))
+        for name, value in known.measure(reading, reference).items()
+        if value is not None and name in known.statistics
+    }
+    evidence = combine(rarity, known.known)
+    if evidence is None or not known.covers(reading.block):
         return None
-    moved = known.is_deterministic and bool(compare_bits(reading, reference).moved)
-    return max(standardised) + (EXACT if moved else 0.0)
+    if known.is_deterministic and compare_bits(reading, reference).moved:
+        return EXACT + max(0.0, math.log(evidence))
+    return math.log(evidence)
 
 
 METHOD = Method(
