@@ -95,18 +95,19 @@ class Calibration:
             or 0.0
         )
 
-    def covers(self, block: Block, running: int | None = None) -> bool:
-        """Whether load and cache state are among those it saw; each start is a new one anyway.
-
-        ``running`` are the requests that were under way, other users' included, where that is known.
-        """
+    def covers(self, block: Block) -> bool:
+        """Whether load and cache state are among those it saw; each start is a new one anyway."""
         loads = [b.load for b in self.blocks]
         return (
             bool(loads)
             and min(loads) <= block.load <= max(loads)
-            and (running or 0) <= max(self.most_running, *loads)
             and block.cache in {b.cache for b in self.blocks}
         )
+
+    @property
+    def most_under_way(self) -> int:
+        """The most requests at once that it knows scores of: asked by itself or seen beside others."""
+        return max(self.most_running, *(b.load for b in self.blocks), 0)
 
     def measure(self, reading: CheckReading, reference: CheckReading) -> Statistics:
         """Return the statistics of a further check, held against the nearest healthy answers."""

@@ -122,18 +122,27 @@ def _no_ground(check: Check) -> Found | None:
             "calibrate anew instead of comparing"
         )
         return Found(Tri.YES, "L0", (DriftReason("other_platform", sentence),), check.state)
-    if not known.covers(reading.block, reading.running):
-        return check.unknown("unseen_conditions", _unseen(reading, known))
+    if not known.covers(reading.block):
+        return check.unknown(
+            "unseen_conditions",
+            f"load {reading.block.load} with cache '{reading.block.cache}' was not calibrated",
+        )
     return None
 
 
-def _unseen(reading: CheckReading, known: Calibration) -> str:
-    if known.covers(reading.block):
-        return (
-            f"the server worked on {reading.running} requests at once, at most {known.most_running} when it was "
-            "calibrated: calibrate under the load that it has"
-        )
-    return f"load {reading.block.load} with cache '{reading.block.cache}' was not calibrated"
+def _more_traffic(check: Check, known: Calibration) -> Found | None:
+    """Say that movements prove nothing where more requests shared the batches than any calibrated score has met.
+
+    Asked only after something moved: what did not move is as good as ever.
+    """
+    running = check.reading.running
+    if running is None or running <= known.most_under_way:
+        return None
+    return check.unknown(
+        "more_traffic",
+        f"answers moved, while the server worked on {running} requests at once, and on {known.most_under_way} at "
+        "most when it was calibrated: calibrate under the load that it has",
+    )
 
 
 def _equality(check: Check) -> Found | None:
@@ -148,6 +157,8 @@ def _equality(check: Check) -> Found | None:
             "unsteady",
             "the server did not repeat itself within the check: other traffic shares its batches",
         )
+    if busy := _more_traffic(check, check.calibration):
+        return busy
     in_row = check.state.moved_in_row + 1
     is_proven = bits.same_as(check.state.moved) or in_row >= check.limits.moved_checks
     sentence = (
@@ -177,6 +188,8 @@ def _evidence(check: Check) -> Found:
     )
     if weighed is None:
         return check.unknown("no_statistics", "no statistic could be computed")
+    if weighed.e_value > 1 and (busy := _more_traffic(check, check.calibration)):
+        return busy
     reasons = tuple(DriftReason(code, sentence) for code, sentence in weighed.reasons)
     changed = Tri.NO
     if weighed.is_alarm or weighed.state.open_since is not None:

@@ -14,12 +14,13 @@ from quality_lib.drift.severity import Severity
 from quality_lib.records import Tri
 
 OTHER_PLATFORM = "other_platform"
-UNSTEADY = "unsteady"
+OTHER_TRAFFIC = frozenset({"unsteady", "more_traffic"})
+"""Codes of a check whose batches other requests shared: the decision is silent, and bands judge the scores."""
 SAYS_NOTHING = frozenset({
     "no_data",
     "too_few_probes",
     "no_statistics",
-    UNSTEADY,
+    *OTHER_TRAFFIC,
 })
 """Codes of a re-check that adds nothing; what was known before it stands."""
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from quality_lib.drift.severity import Quality
 from quality_lib.golden.comparison import BearsOn, Comparison, Statistic
-from quality_lib.golden.drift_record import OTHER_PLATFORM, UNSTEADY, DriftRecord
+from quality_lib.golden.drift_record import OTHER_PLATFORM, OTHER_TRAFFIC, DriftRecord
 from quality_lib.golden.verdict import Floors, GoldenVerdict, Reason, code_of, judge
 from quality_lib.records import Outcome, Tri
 from quality_lib.records import Verdict as CheckVerdict
@@ -129,7 +129,7 @@ def _failed_contract(comparison: Comparison) -> list[Reason]:
 
 
 def _is_unknown(record: DriftRecord) -> bool:
-    return record.changed is Tri.UNKNOWN and UNSTEADY not in record.codes
+    return record.changed is Tri.UNKNOWN and not OTHER_TRAFFIC & set(record.codes)
 
 
 def _is_unseen(comparison: Comparison, floors: Floors) -> bool:

@@ -20,7 +20,7 @@ from quality_lib.golden.baseline import Baseline
 from quality_lib.golden.case import GoldenSet
 from quality_lib.golden.comparison import Comparison
 from quality_lib.golden.drift_record import (
-    UNSTEADY,
+    OTHER_TRAFFIC,
     Decided,
     DriftRecord,
     StateBefore,
@@ -120,7 +120,7 @@ def decide_drift(check: DriftCheck, note: Note = lambda _: None) -> DriftRecord:
     with closing(beside):
         decided = _decided(check, beside, note)
     with_scores = known.calibration.is_deterministic or any(
-        reason.code == UNSTEADY for reason in decided[-1].decision.reasons
+        reason.code in OTHER_TRAFFIC for reason in decided[-1].decision.reasons
     )
     return record_of(
         known.key,

@@ -12,7 +12,7 @@ from quality_lib.drift.block_effect import BlockEffect
 from quality_lib.drift.calibrate import _burst_values, calibrate
 from quality_lib.drift.calibration import Calibration, StatisticHealth
 from quality_lib.drift.calibration_json import calibration_from_json, calibration_to_json
-from quality_lib.drift.decision import decide
+from quality_lib.drift.decision import DriftDecision, decide
 from quality_lib.drift.evalue import WEIGHTS, rank_e
 from quality_lib.drift.healthy import LEAST_SD
 from quality_lib.drift.paired import Statistic
@@ -237,27 +237,37 @@ def test_other_files_are_refused(text: str) -> None:
         calibration_from_json(text)
 
 
-def test_more_traffic_than_was_calibrated_is_no_news_of_the_model(
-    readings: list[CheckReading],
-) -> None:
+def test_more_traffic_than_was_calibrated_proves_nothing(readings: list[CheckReading]) -> None:
     """Kernels take other ways in batches that no healthy check was in."""
     busy = [replace(r, running=20 if n == 7 else None) for n, r in enumerate(readings)]
     known = calibrate(busy, REFERENCE, LIMITS)
-    assert known.most_running == 20
+    assert known.most_under_way == known.most_running == 20
     block = Block("new", 1, "warm")
-    assert known.covers(block, None)
-    assert known.covers(block, 20)
-    assert not known.covers(block, 21)
-    reading = replace(Server(9, shift=0.5).read(block), running=21)
-    found = decide(reading, REFERENCE, known, SequentialState(), LIMITS)
+
+    def decided(server: Server, running: int | None) -> DriftDecision:
+        reading = replace(server.read(block), running=running)
+        return decide(reading, REFERENCE, known, SequentialState(), LIMITS)
+
+    moved = Server(9, shift=0.5)
+    found = decided(moved, 21)
     assert (found.changed, found.pages, found.state.checks) == (Tri.UNKNOWN, False, 0)
-    assert found.reasons[0].code == "unseen_conditions"
-    assert "21 requests at once, at most 20" in found.reasons[0].sentence
-    told = decide(replace(reading, running=20), REFERENCE, known, SequentialState(), LIMITS)
-    assert told.state.checks == 1
+    assert found.reasons[0].code == "more_traffic"
+    assert "21 requests at once, and on 20" in found.reasons[0].sentence
+    for running in (20, 1, None):
+        assert decided(moved, running).state.checks == 1
+    calm = [decided(Server(seed), 500) for seed in range(30)]
+    assert sum(f.changed is Tri.NO for f in calm) > 15, "what did not move is unchanged"
+    assert not any(f.pages for f in calm)
 
 
-def test_where_nobody_told_the_calibrated_loads_are_the_most(known: Calibration) -> None:
-    assert known.most_running == 0
-    assert known.covers(Block("new", 1, "warm"), 16)
-    assert not known.covers(Block("new", 1, "warm"), 17)
+def test_where_bits_repeat_traffic_that_moves_none_is_unchanged() -> None:
+    known = calibrate(healthy_checks(Server(1, noise=0.0)), REFERENCE, LIMITS)
+    assert known.most_under_way == 16, "where nobody told, the calibrated loads"
+
+    def decided(server: Server) -> DriftDecision:
+        reading = replace(server.read(Block("new", 1, "warm")), running=17)
+        return decide(reading, REFERENCE, known, SequentialState(), LIMITS)
+
+    assert decided(Server(2, noise=0.0)).changed is Tri.NO
+    moved = decided(Server(2, noise=0.0, shift=0.01))
+    assert (moved.changed, moved.reasons[0].code) == (Tri.UNKNOWN, "more_traffic")

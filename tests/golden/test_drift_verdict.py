@@ -77,6 +77,7 @@ def verdict(
         ),
         # Other traffic in the batches: the decision is silent and does not make the run inconclusive.
         (says(Tri.UNKNOWN, "unsteady"), (), Tri.NO, "drift_unsteady"),
+        (says(Tri.UNKNOWN, "more_traffic"), (), Tri.NO, "drift_more_traffic"),
         # Facts of the interface stay what they were.
         (drift_record(), (CONTRACT,), Tri.YES, "contract_contract"),
         # What could not be looked at is not known.
