@@ -38,7 +38,7 @@ from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.decision import decide
 from quality_lib.drift.limits import HOURLY_LOAD, DriftLimits
-from quality_lib.drift.reading import CheckReading
+from quality_lib.drift.reading import CheckReading, Key
 from quality_lib.drift.sequential import SequentialState, alarm_level
 from quality_lib.errors import BadInput, NoData
 from quality_lib.golden.learning import learn
@@ -149,6 +149,24 @@ def seconds_by_mode(checks: Sequence[CheckReading]) -> dict[str, float]:
     return {mode: round(statistics.median(values), 2) for mode, values in sorted(took.items())}
 
 
+def different_answers(checks: Sequence[CheckReading]) -> dict[str, Any]:
+    """Count the different scores that each stored answer got in health, by load and over all."""
+    seen: dict[str, dict[Key, set[tuple[float | None, ...]]]] = {}
+    for check in checks:
+        for probe in check.answered().values():
+            if probe.channel not in DECODED:
+                for load in (f"{check.block.load} at once", "all"):
+                    seen.setdefault(load, {}).setdefault(probe.key, set()).add(probe.logprobs)
+    return {
+        load: {
+            "probes": len(found),
+            "mean": round(statistics.fmean(map(len, found.values())), 2),
+            "most": max(map(len, found.values())),
+        }
+        for load, found in sorted(seen.items())
+    }
+
+
 def most_per_year(pages: int, checks: int, checks_per_year: float) -> float:
     """Return the upper 95 % bound of false pages a year that so many checks prove (Clopper-Pearson)."""
     from scipy.stats import beta
@@ -195,6 +213,7 @@ def result_of(
         "scored_tokens": sum(len(p.logprobs) for p in checks[0].probes if p.channel not in DECODED)
         if checks
         else 0,
+        "different_answers": different_answers(checks),
         "seconds": seconds_by_mode(checks),
         "limit_s": MOST_SECONDS,
         "tracks": tracks,

@@ -121,9 +121,12 @@ def _spread_scale(blocks: Sequence[Sequence[float]]) -> float:
     if len(logs) < 2 or not squares:
         return 1.0
     kurtosis = math.fsum(x**4 for x in flat) * len(flat) / squares**2
-    middle, degrees = statistics.median(logs), len(logs) - 1
-    # Twice the restless half: a block in which next to nothing moved says nothing of how restless one may be.
-    seen = 2 * math.fsum((x - middle) ** 2 for x in logs if x > middle) / degrees
+    # A block in which next to nothing moved says nothing of how restless one may be: none counts as further below
+    # the middle than the most restless one is above it.
+    lowest = 2 * statistics.median(logs) - max(logs)
+    clipped = [max(lowest, x) for x in logs]
+    mean, degrees = math.fsum(clipped) / len(clipped), len(clipped) - 1
+    seen = math.fsum((x - mean) ** 2 for x in clipped) / degrees
     by_chance = max(2.0, kurtosis - 1) / (len(flat) / len(centred) - 1)
     # The upper 95 % of chance; below it nothing is proven and the values stay as they are.
     if seen <= by_chance * (1 + 1.645 * math.sqrt(2 / degrees)):

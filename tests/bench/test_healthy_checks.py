@@ -10,6 +10,7 @@ import pytest
 from bench.healthy_checks import (
     _platform,
     cross_judged,
+    different_answers,
     judge,
     most_per_year,
     result_of,
@@ -118,3 +119,15 @@ def test_starts_of_two_deployments_are_not_put_together(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="deployment_key") as told:
         _platform(tmp_path, [1, 2, 3])
     assert "start-03" in str(told.value)
+
+
+def test_different_answers_are_counted_by_probe_and_load() -> None:
+    exact, noisy = Server(1, noise=0.0, forks=0.0), Server(2)
+    checks = [exact.read(Block("s", 1, "cold")) for _ in range(3)]
+    checks += [noisy.read(Block("s", 4, "cold")) for _ in range(5)]
+    scored = sum(p.channel.endswith("scored") for p in REFERENCE.probes)
+    assert different_answers(checks) == {
+        "1 at once": {"probes": scored, "mean": 1.0, "most": 1},
+        "4 at once": {"probes": scored, "mean": 5.0, "most": 5},
+        "all": {"probes": scored, "mean": 6.0, "most": 6},
+    }
