@@ -2,11 +2,11 @@
 
     python -m bench.matrix record [--short | --medium] [--minutes M] [--part K/N] [--work DIR] [--model DIR]
                                   [--only NAME ...]
-    python -m bench.matrix score  [--short | --medium] [--work DIR] [--out bench/results/matrix.json]
+    python -m bench.matrix score  [--short | --medium] [--work DIR] [--out bench/results/matrix.json] [--demand]
     python -m bench.matrix list   [--short | --medium]
 
 ``record`` can be interrupted at any time and goes on where it stopped; exit code 75 says that its time ran out.
-``score`` needs no server. ``list`` names the faults.
+``score`` needs no server; ``--demand`` makes it fail where the product does. ``list`` names the faults.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bench.matrix.parquet_files import read_checks
 from bench.matrix.plots import write_plots
 from bench.matrix.probes import ProbeSet
 from bench.matrix.record import MORE, Place, record
-from bench.matrix.scoring import result_of, score_tracks
+from bench.matrix.scoring import falls_short, result_of, score_tracks
 from bench.matrix.table import markdown, summary
 from bench.measures import machine
 from bench.packaged import packaged_model
@@ -80,6 +80,12 @@ def _parser() -> argparse.ArgumentParser:
     scoring = acts.add_parser("score", help="score the recordings")
     scoring.add_argument("--out", type=Path, help="default: bench/results/matrix[_short].json")
     scoring.add_argument("--json", action="store_true")
+    scoring.add_argument(
+        "--demand",
+        action="store_true",
+        help="exit code 1 unless the product finds every gross fault of the deterministic track in one check, and "
+        "alarms in no healthy one",
+    )
     scoring.set_defaults(act=_score)
     listing = acts.add_parser("list", help="name the faults")
     listing.set_defaults(act=_list)
@@ -145,7 +151,10 @@ def _score(args: argparse.Namespace) -> int:
     out.with_suffix(".md").write_text(markdown(result), encoding="utf-8")
     write_plots(result, out.parent, out.stem)
     print(json.dumps(result) if args.json else "\n".join(summary(result)))
-    return 0
+    short_of = falls_short(result) if args.demand else []
+    for told in short_of:
+        _say(told)
+    return 1 if short_of else 0
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from bench.matrix.measures import (
     tokens_to,
 )
 from bench.matrix.methods.method import Method
+from bench.matrix.methods.product import METHOD as PRODUCT
 from bench.matrix.mixture import SHARES, mixtures
 from bench.matrix.procedure import RUNS, procedure
 from bench.matrix.recording import Check, Track, cases_of
@@ -288,3 +289,17 @@ def result_of(scored: Sequence[Scored]) -> dict[str, Any]:
             for one in scored
         },
     }
+
+
+def falls_short(result: Mapping[str, Any]) -> list[str]:
+    """Return what the product must never miss, in sentences; a recording too small to tell is told too."""
+    track = result["tracks"][str(Track.DETERMINISTIC)]["methods"][PRODUCT.name]
+    gross, false = track["gross"], track["false_alarms"]
+    told = []
+    if not gross["of"] or not false["of"]:
+        told.append("no gross fault or no healthy check was recorded on the deterministic track")
+    if gross["hits"] < gross["of"]:
+        told.append(f"the product found {gross['hits']} of {gross['of']} gross faults in one check")
+    if false["hits"]:
+        told.append(f"the product alarmed in {false['hits']} of {false['of']} healthy checks")
+    return told

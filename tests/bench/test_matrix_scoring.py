@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from bench.matrix.halves import split
-from bench.matrix.methods import every_method
+from bench.matrix.methods import every_method, product
 from bench.matrix.plots import delays, write_plots
 from bench.matrix.recording import HEALTHY, Check, Track
-from bench.matrix.scoring import reference_of, result_of, score_tracks, train
+from bench.matrix.scoring import falls_short, reference_of, result_of, score_tracks, train
 from bench.matrix.table import markdown, summary
+from bench.measures import share
 from quality_lib.errors import BadInput
 from tests.bench.recordings import made, recorded
 
@@ -130,3 +131,23 @@ def test_intensities_are_read_from_names() -> None:
         {"fault": "noise-2^-3-0", "hits": 4, "of": 4}, {"fault": "int8", "hits": 4, "of": 4},
     ]  # fmt: skip
     assert delays(faults) == {"noise": [(7, 0.75), (3, 1.0)]}
+
+
+@pytest.mark.parametrize(
+    ("gross", "false", "words"),
+    [
+        ((9, 9), (0, 4), []),
+        ((8, 9), (0, 4), ["found 8 of 9 gross"]),
+        ((9, 9), (1, 4), ["alarmed in 1 of 4"]),
+        ((0, 0), (0, 4), ["no gross fault"]),
+        ((9, 9), (0, 0), ["no healthy check"]),
+    ],
+)
+def test_what_the_product_must_never_miss(
+    gross: tuple[int, int], false: tuple[int, int], words: list[str]
+) -> None:
+    found = {"gross": share(*gross), "false_alarms": share(*false)}
+    result = {"tracks": {"deterministic": {"methods": {product.METHOD.name: found}}}}
+    told = falls_short(result)
+    assert len(told) == len(words)
+    assert all(word in line for word, line in zip(words, told, strict=True))
