@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from bench.faults.fault import Expected
@@ -30,7 +32,7 @@ from bench.matrix.recording import Check, Track, cases_of
 from bench.measures import auroc, share
 from quality_lib.errors import BadInput
 
-BUDGET_CASES = (1, 2, 4, 8, 16)
+BUDGET_CASES = (1, 2, 4, 6, 8, 12, 16, 25)
 """Prompts that are asked, for power against tokens."""
 MIXED_ROWS = frozenset({1, 6, 12})
 MIXED_CHECKS = 100
@@ -85,7 +87,7 @@ def score_tracks(
         for method in methods:
             say(f"{track}: {method.name}")
             trained.append(train(method, halves, reference))
-        found.append(_track(track, halves, trained))
+        found.append(_track(track, halves, trained, reference))
         say(f"{track}: the product's procedure")
         found[-1].procedure = procedure(halves, reference, runs)
         if track is Track.NOISY:
@@ -116,7 +118,7 @@ def train(method: Method, halves: Halves, reference: Check) -> Trained:
     return Trained(method, score, limit, tuple(healthy), missing, tokens)
 
 
-def _track(track: Track, halves: Halves, trained: Sequence[Trained]) -> Scored:
+def _track(track: Track, halves: Halves, trained: Sequence[Trained], reference: Check) -> Scored:
     silent = [c for c in halves.faulty if c.head.expected is Expected.SILENT]
     harmed = [c for c in halves.faulty if c.head.expected is not Expected.SILENT]
     told = Scored(track, _halves_told(halves))
@@ -126,7 +128,6 @@ def _track(track: Track, halves: Halves, trained: Sequence[Trained]) -> Scored:
             (number, kind): auc(one.scores(group)[0], one.healthy)
             for (number, kind), group in by_kind.items()
         }
-        tiny = [a for (number, _), a in areas.items() if number == TINY_CHANGE and a is not None]
         told.methods[one.method.name] = {
             "tokens_per_check": one.tokens,
             "threshold": rounded(one.limit.value, 6),
@@ -137,7 +138,7 @@ def _track(track: Track, halves: Halves, trained: Sequence[Trained]) -> Scored:
             "controls": _controls(one, silent),
             "own_rule": _own_rule(one, harmed),
             "gross": _found(one, [c for c in harmed if c.head.is_gross]),
-            "tiny_change_macro_auc": rounded(statistics.fmean(tiny)) if tiny else None,
+            "tiny_change_macro_auc": _tiny(areas),
             "kinds": [
                 {"number": number, "kind": kind, **_measured(one, group)}
                 for (number, kind), group in sorted(by_kind.items())
@@ -146,7 +147,7 @@ def _track(track: Track, halves: Halves, trained: Sequence[Trained]) -> Scored:
                 {"fault": name, "checks": len(group), **_found(one, group)}
                 for name, group in sorted(_grouped(harmed, lambda c: c.head.fault).items())
             ],
-            "by_tokens": _by_tokens(one, halves, harmed),
+            "by_tokens": _by_tokens(one, halves, harmed, reference),
         }
     return told
 
@@ -211,34 +212,38 @@ def _own_rule(one: Trained, harmed: Sequence[Check]) -> dict[str, Any] | None:
     }
 
 
-def _by_tokens(one: Trained, halves: Halves, harmed: Sequence[Check]) -> list[dict[str, Any]]:
-    """Repeat the area of every kind with fewer prompts: what does a token buy?"""
+def _by_tokens(
+    one: Trained, halves: Halves, harmed: Sequence[Check], reference: Check
+) -> list[dict[str, Any]]:
+    """Let the method learn and judge with fewer prompts: what does a token buy?"""
     cases = cases_of(halves.healthy[:1])
     rows: list[dict[str, Any]] = []
     areas: dict[int, dict[str, float | None]] = {}
     for count in BUDGET_CASES:
-        kept = _some(halves.healthy[:1], one, count)
+        kept = first_prompts(halves.healthy[:1], one.method, count)
         if not kept or count > len(cases):
             break
-        healthy, _ = one.scores([check.limited(kept) for check in halves.healthy])
+        few = train(one.method, _limited(halves, kept), reference.limited(kept))
+        tokens = int(few.tokens)
+        if tokens in areas:
+            break
         by_kind = {
-            f"{number} {kind}": auc(one.scores([c.limited(kept) for c in group])[0], healthy)
+            (number, kind): auc(few.scores([c.limited(kept) for c in group])[0], few.healthy)
             for (number, kind), group in _grouped(
                 harmed, lambda c: (c.head.number, c.head.kind)
             ).items()
         }
-        tokens = int(
-            statistics.median([one.method.tokens(c.limited(kept)) for c in halves.healthy])
-        )
-        if tokens in areas:
-            break
-        areas[tokens] = by_kind
+        areas[tokens] = {f"{number} {kind}": area for (number, kind), area in by_kind.items()}
         known = [area for area in by_kind.values() if area is not None]
+        gross = [c.limited(kept) for c in harmed if c.head.is_gross]
         rows.append({
             "tokens": tokens,
             "prompts": len(kept),
             "mean_auc": rounded(statistics.fmean(known)) if known else None,
-            "kinds": {kind: rounded(area) for kind, area in sorted(by_kind.items())},
+            "tiny_change_macro_auc": _tiny(by_kind),
+            "gross": _found(few, gross),
+            "false_alarms": share(hits(few.healthy, few.limit.value), len(few.healthy)),
+            "kinds": {kind: rounded(area) for kind, area in sorted(areas[tokens].items())},
         })
     for kind in sorted({kind for by_kind in areas.values() for kind in by_kind}):
         reached = tokens_to({tokens: by_kind.get(kind) for tokens, by_kind in areas.items()})
@@ -246,12 +251,34 @@ def _by_tokens(one: Trained, halves: Halves, harmed: Sequence[Check]) -> list[di
     return rows
 
 
-def _some(checks: Sequence[Check], one: Trained, count: int) -> list[str]:
-    """Return the first prompts of the channels that the method asks."""
-    own = [
-        row.case_id for check in checks for row in check.rows if row.channel in one.method.channels
+def _limited(halves: Halves, cases: Collection[str]) -> Halves:
+    return dataclasses.replace(
+        halves,
+        calibration=tuple(check.limited(cases) for check in halves.calibration),
+        healthy=tuple(check.limited(cases) for check in halves.healthy),
+        faulty=tuple(check.limited(cases) for check in halves.faulty),
+    )
+
+
+def _tiny(areas: Mapping[tuple[int, str], float | None]) -> Any:
+    """Return the mean area over the kinds of TinyChange."""
+    tiny = [a for (number, _), a in areas.items() if number == TINY_CHANGE and a is not None]
+    return rounded(statistics.fmean(tiny)) if tiny else None
+
+
+def first_prompts(checks: Sequence[Check], method: Method, count: int) -> list[str]:
+    """Return the first prompts of the channels that the method asks, from each in turn; the long one is the last."""
+    by_channel: dict[str, list[str]] = {channel: [] for channel in method.channels}
+    for check in checks:
+        for row in check.rows:
+            if row.channel in by_channel and row.case_id not in by_channel[row.channel]:
+                by_channel[row.channel].append(row.case_id)
+    longs = by_channel.pop("long_context", [])
+    in_turn = [
+        case for turn in zip_longest(*by_channel.values()) for case in turn if case is not None
     ]
-    return list(dict.fromkeys(own))[:count]
+    short = [case for case in dict.fromkeys(in_turn) if case not in longs]
+    return [*short, *longs][:count]
 
 
 def _mixture(halves: Halves, trained: Sequence[Trained]) -> Scored:

@@ -12,12 +12,19 @@ import pytest
 from bench.matrix.halves import split
 from bench.matrix.methods import every_method, product
 from bench.matrix.plots import delays, write_plots
-from bench.matrix.recording import HEALTHY, Check, Track
-from bench.matrix.scoring import falls_short, reference_of, result_of, score_tracks, train
+from bench.matrix.recording import HEALTHY, Check, Row, Track
+from bench.matrix.scoring import (
+    falls_short,
+    first_prompts,
+    reference_of,
+    result_of,
+    score_tracks,
+    train,
+)
 from bench.matrix.table import markdown, summary
 from bench.measures import share
 from quality_lib.errors import BadInput
-from tests.bench.recordings import made, recorded
+from tests.bench.recordings import check, made, recorded
 
 
 def _similarity(pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -86,7 +93,7 @@ def test_thresholds_never_see_the_evaluating_half() -> None:
 
 def test_power_against_tokens_grows_and_is_told_by_budget(result: dict[str, Any]) -> None:
     rows = result["tracks"]["noisy"]["methods"]["scored delta"]["by_tokens"]
-    assert [row["prompts"] for row in rows] == [1, 2, 4]
+    assert [row["prompts"] for row in rows] == [1, 2, 4, 5]
     assert rows[0]["tokens"] < rows[1]["tokens"] < rows[2]["tokens"]
     assert set(rows[-1]["tokens_to_auc_0.999"]) == {"5 int8 weights", "18 TinyChange noise"}
 
@@ -151,3 +158,25 @@ def test_what_the_product_must_never_miss(
     told = falls_short(result)
     assert len(told) == len(words)
     assert all(word in line for word, line in zip(words, told, strict=True))
+
+
+def test_few_prompts_are_taken_from_each_channel_in_turn_and_the_long_one_last() -> None:
+    rows = [Row(f"{channel}-{n}", channel) for channel in ("long_context", "greedy", "seeded") for n in range(2)]  # fmt: skip
+    rows += [Row(f"greedy-{n}", "raw_scored") for n in range(2)]
+    asked = check(*rows)
+    assert first_prompts([asked], product.METHOD, 3) == ["greedy-0", "seeded-0", "greedy-1"]
+    assert first_prompts([asked], product.METHOD, 9) == [
+        "greedy-0", "seeded-0", "greedy-1", "seeded-1", "long_context-0", "long_context-1",
+    ]  # fmt: skip
+
+
+def test_a_budget_is_learned_and_judged_with_its_prompts_alone(result: dict[str, Any]) -> None:
+    told = result["tracks"]["deterministic"]["methods"][product.METHOD.name]["by_tokens"]
+    assert [row["prompts"] for row in told] == [1, 2, 4, 5]
+    assert [row["tokens"] for row in told] == sorted(row["tokens"] for row in told)
+    for row in told:
+        assert row["gross"]["of"] >= 1
+        assert row["gross"]["hits"] == row["gross"]["of"]
+        assert row["false_alarms"]["hits"] == 0
+    page = markdown(result)
+    assert "With as many prompts as 1,250 tokens a check pay" in page
