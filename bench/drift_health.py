@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 NAMES = tuple(Statistic)
 COMMON = 0.5
 PROBES = 16
-HIT = 30.0
-"""Where a probe lands that meets an intermittent fault, in healthy standard deviations."""
+HIT = 6.0
+"""Where a probe lands that meets an intermittent fault, in e-folds: weights rounded to four bits move it so far."""
 RISK = DriftLimits().calibration_risk / len(WEIGHTS)
 
 

@@ -46,10 +46,7 @@ def calibrate(
     _refuse_too_few(len(readings), blocks, is_exact, limits)
     numbers = [blocks.index(r.block) for r in readings]
     variants = variants_of(readings, reference, numbers)
-    others = [_without(variants, block) for block in range(len(blocks))]
-    pairs = [
-        pair_up(r, reference, others[number]) for r, number in zip(readings, numbers, strict=True)
-    ]
+    pairs = _pairs_without_own_block(readings, reference, numbers, variants)
     learned = _Learned(pairs, numbers, len(blocks))
     without = [learned.healthy(block) for block in range(len(blocks))]
     found = [statistics(p, without[number]) for p, number in zip(pairs, numbers, strict=True)]
@@ -76,8 +73,20 @@ def calibrate(
     )
 
 
-def _without(variants: Mapping[Key, Variants], block: int) -> dict[Key, Variants]:
-    return {key: found.without(block) for key, found in variants.items()}
+def _pairs_without_own_block(
+    readings: Sequence[CheckReading],
+    reference: CheckReading,
+    numbers: Sequence[int],
+    variants: Mapping[Key, Variants],
+) -> list[tuple[Pair, ...]]:
+    """Pair each check with the answers of the other blocks; block after block, for each needs its own tables."""
+    found: dict[int, tuple[Pair, ...]] = {}
+    for block in sorted(set(numbers)):
+        others = {key: known.without(block) for key, known in variants.items()}
+        for place, number in enumerate(numbers):
+            if number == block:
+                found[place] = pair_up(readings[place], reference, others)
+    return [found[place] for place in range(len(readings))]
 
 
 def _refuse_damaged(readings: Sequence[CheckReading], reference: CheckReading) -> None:
