@@ -76,6 +76,10 @@ class _Candidate:
     def is_long(self) -> bool:
         return self.known.channel is Channel.LONG_CONTEXT
 
+    @property
+    def is_seeded(self) -> bool:
+        return self.known.channel is Channel.SEEDED
+
 
 def choose_sentinel(
     cases: GoldenSet, baseline: Baseline, *, count: int, tokens: int, faults: FaultZ | None = None
@@ -100,6 +104,9 @@ def choose_sentinel(
         open_ones = [c for c in left if c.cost <= room and not (c.is_long and longs >= MOST_LONG)]
         if not open_ones:
             break
+        # The last places are kept for seeded answers: no score sees a sampler, so no recorded fault asks for one.
+        if count - len(picks) <= min(WANTED_SEEDED, count // 4) - _seeded(chosen):
+            open_ones = [c for c in open_ones if c.is_seeded] or open_ones
         best = max(open_ones, key=lambda c: (*_worth(c, chosen, sight), -c.cost, c.case.id))
         picks.append(Pick(best.case.id, _why(best, chosen, sight), best.cost))
         chosen.append(best)
@@ -171,7 +178,7 @@ def _coverage(one: _Candidate, chosen: Sequence[_Candidate]) -> dict[str, float]
     near_ties = sum(c.undecided > 0 for c in chosen)
     if one.undecided and near_ties < WANTED_UNDECIDED:
         gains[_count(one.undecided, "undecided token")] = 2.0 + min(2.0, one.undecided / 4)
-    if not one.case.params.is_greedy and _seeded(chosen) < WANTED_SEEDED:
+    if one.is_seeded and _seeded(chosen) < WANTED_SEEDED:
         gains["a seeded answer"] = 3.0
     known = {token for c in chosen for token in c.tokens}
     if new := len(one.tokens - known):
@@ -180,7 +187,7 @@ def _coverage(one: _Candidate, chosen: Sequence[_Candidate]) -> dict[str, float]
 
 
 def _seeded(cases: Sequence[_Candidate]) -> int:
-    return sum(not c.case.params.is_greedy for c in cases)
+    return sum(c.is_seeded for c in cases)
 
 
 class _Sight:

@@ -62,10 +62,17 @@ def test_languages_and_one_long_context_are_covered(cases: GoldenSet, baseline: 
 
 def test_four_seeded_answers_are_watched(cases: GoldenSet, baseline: Baseline) -> None:
     """A sampler that draws otherwise moves no score."""
-    seeded = {case.id for case in cases if not case.params.is_greedy}
+    seeded = {case.id for case in cases if baseline.cases[case.id].channel is Channel.SEEDED}
     assert len(seeded) >= 5
-    found = choose(cases, baseline, count=12)
+    found = choose(cases, baseline, count=16)
     assert len(seeded & set(found)) >= 4
+    greedy = [c.id for c in cases if c.params.is_greedy]
+    faults = {"int4": dict.fromkeys(greedy, 9.0)}
+    assert len(seeded & set(choose(cases, baseline, count=16, faults=faults))) == 4, (
+        "what is seen of recorded faults would leave all of them out"
+    )
+    assert len(seeded & set(choose(cases, baseline, count=8, faults=faults))) == 2
+    assert len(choose(cases, baseline, count=3, faults=faults)) == 3
 
 
 def test_cases_that_are_restless_in_health_are_left_out(
