@@ -119,10 +119,14 @@ def _refuse_other_schema(schema: Any) -> None:
 
 
 def _variants(rows: Any) -> dict[Key, Variants]:
-    return {
-        (str(row["case_id"]), str(row["channel"])): Variants(tuple(map(_variant, row["answers"])))
-        for row in rows
-    }
+    return {(str(row["case_id"]), str(row["channel"])): _answers(row) for row in rows}
+
+
+def _answers(row: Any) -> Variants:
+    answers = tuple(map(_variant, row["answers"]))
+    if len({len(answer.logprobs) for answer in answers}) > 1:
+        raise ValueError(f"scores of {row['case_id']} ({row['channel']}) differ in their number")
+    return Variants(answers)
 
 
 def _variant(row: Any) -> Variant:

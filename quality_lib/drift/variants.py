@@ -93,21 +93,24 @@ class Variants:
 def variants_of(
     readings: Sequence[CheckReading], reference: CheckReading, blocks: Sequence[int]
 ) -> dict[Key, Variants]:
-    """Collect the answers of healthy checks; of each block the first ones, so that all have a say.
+    """Collect the different answers of healthy checks; each block adds at most its share, so that all have a say.
 
-    ``blocks``: the number of each check's block. Equal answers are one, and what the reference says is left out.
+    ``blocks``: the number of each check's block. What the reference says is left out.
     """
     each = max(1, MOST_VARIANTS // max(1, len(set(blocks))))
     known = reference.answered()
     seen: dict[Key, dict[Variant, set[int]]] = {key: {} for key in known}
-    given: dict[tuple[Key, int], int] = {}
+    added: dict[tuple[Key, int], int] = {}
     for reading, block in zip(readings, blocks, strict=True):
         for key, probe in reading.answered().items():
-            if key not in known or given.get((key, block), 0) >= each:
+            answer = _variant(probe, known[key]) if key in known else None
+            if answer is None:
                 continue
-            given[key, block] = given.get((key, block), 0) + 1
-            if (answer := _variant(probe, known[key])) is not None:
-                seen[key].setdefault(answer, set()).add(block)
+            if answer in seen[key]:
+                seen[key][answer].add(block)
+            elif added.get((key, block), 0) < each:
+                added[key, block] = added.get((key, block), 0) + 1
+                seen[key][answer] = {block}
     return {
         key: Variants(tuple(found), tuple(map(frozenset, found.values())))
         for key, found in seen.items()

@@ -220,6 +220,11 @@ def test_json_round_trip(known: Calibration) -> None:
         lambda d: d["statistics"]["mean_z"]["values"].pop(),
         lambda d: d["statistics"]["mean_z"].update(values=[], blocks=[]),
         lambda d: d.update(bursts=[float("nan")]),
+        lambda d: d.pop("variants"),
+        lambda d: d["variants"][0].pop("answers"),
+        lambda d: d["variants"][0]["answers"][0].update(logprobs=["low"]),
+        lambda d: d["variants"][0]["answers"][0]["logprobs"].pop(),
+        lambda d: d.update(most_running="many"),
     ],
 )
 def test_damaged_files_are_refused(

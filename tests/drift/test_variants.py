@@ -172,20 +172,28 @@ def test_how_long_two_answers_go_together(
 
 def test_each_block_has_its_say_and_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drift_variants, "MOST_VARIANTS", 4)
-    shared, own = moved([0.5] * TOKENS), moved([0.25] * TOKENS)
-    readings = [
-        check([probe(logprobs=row)], name=f"{block}-{n}", block=Block(f"s{block}", 1, "cold"))
-        for block, row in ((0, shared), (1, shared), (2, own))
-        for n in range(3)
-    ]
-    late = check([probe(logprobs=moved([9.0] * TOKENS))], name="late", block=Block("s2", 1, "cold"))
-    blocks = [0, 0, 0, 1, 1, 1, 2, 2, 2, 2]
-    found = variants_of([*readings, late], REFERENCE, blocks)[SCORED.key]
-    assert [a.logprobs for a in found.answers] == [
-        pytest.approx(shared), pytest.approx(own)
-    ]  # fmt: skip
-    assert [a.logprobs for a in found.without(2).answers] == [pytest.approx(shared)]
+
+    def given(block: int, *moves: float) -> list[tuple[int, CheckReading]]:
+        place = Block(f"s{block}", 1, "cold")
+        probes = [probe(logprobs=moved([by] * TOKENS)) for by in moves]
+        return [(block, check([one], name=f"{block}-{n}", block=place)) for n, one in enumerate(probes)]  # fmt: skip
+
+    rows = [*given(0, 0.5, 0.5, 0.0), *given(1, 0.5, 0.5), *given(2, 0.25, 0.25, 9.0), *given(0, 3.0)]  # fmt: skip
+    blocks, readings = zip(*rows, strict=True)
+    found = variants_of(readings, REFERENCE, blocks)[SCORED.key]
+    said = [round((a.logprobs[0] or 0.0) - (SCORED.logprobs[0] or 0.0), 6) for a in found.answers]
+    # One new answer a block: the third one of block 2 and the late one of block 0 are too many.
+    assert said == [0.5, 0.25]
+    assert found.blocks == (frozenset({0, 1}), frozenset({2}))
+    assert [a.logprobs for a in found.without(2).answers] == [found.answers[0].logprobs]
     assert found.without(0) == found.without(1) == found
+
+
+def test_a_rare_answer_is_kept_though_it_comes_late() -> None:
+    usual = [check(REFERENCE.probes, name=str(n)) for n in range(500)]
+    late = check([probe(logprobs=moved([0.02] * TOKENS))], name="late")
+    found = variants_of([*usual, late], REFERENCE, [0] * 501)
+    assert len(found[SCORED.key].answers) == 1
 
 
 def test_what_only_the_reference_says_needs_no_variants() -> None:
