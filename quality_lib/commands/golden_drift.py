@@ -175,6 +175,7 @@ def calibrate(
             "blocks": len(known.blocks),
             "probes": len(known.healthy),
             "is_deterministic": known.is_deterministic,
+            "exact_up_to": known.exact_up_to,
             "recheck_correlation": known.recheck_correlation,
             "largest_e": known.largest_e,
             "accepted_by": known.accepted_by,
@@ -184,11 +185,16 @@ def calibrate(
         return
     if known.accepted_by:
         _note(f"accepted by {known.accepted_by}, which the calibration keeps")
-    way = (
-        "every score repeats bit for bit, so any difference counts"
-        if known.is_deterministic
-        else f"one check brings an e-value of {known.largest_e:.3g} at the most"
-    )
+    most = f"one check brings an e-value of {known.largest_e:.3g} at the most"
+    if known.is_deterministic:
+        way = "every score repeats bit for bit, so any difference counts"
+    elif known.exact_up_to:
+        way = (
+            f"with up to {known.exact_up_to} at once every score repeats bit for bit, so any difference counts; in "
+            f"larger batches {most}"
+        )
+    else:
+        way = most
     stdout.print(
         f"calibrated on {known.checks} checks, {known.starts} server starts and {len(known.blocks)} "
         f"blocks: {way}\n{_texts(made)}\nkept in {made.file}; 'quality snapshot create --baseline' takes it along",

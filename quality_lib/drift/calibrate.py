@@ -42,7 +42,8 @@ def calibrate(
     """
     blocks = tuple(dict.fromkeys(r.block for r in readings))
     _refuse_damaged(readings, reference)
-    is_exact = _is_deterministic(readings, reference, blocks, limits)
+    exact_up_to = _exact_up_to(readings, reference, limits)
+    is_exact = 0 < max((b.load for b in blocks), default=0) <= exact_up_to
     _refuse_too_few(len(readings), blocks, is_exact, limits)
     numbers = [blocks.index(r.block) for r in readings]
     variants = variants_of(readings, reference, numbers)
@@ -62,7 +63,7 @@ def calibrate(
         platform=platform,
         checks=len(readings),
         blocks=blocks,
-        is_deterministic=is_exact,
+        exact_up_to=exact_up_to,
         healthy=looked_at,
         variants=settled(variants, looked_at.keys()),
         statistics=health,
@@ -123,17 +124,24 @@ def _refuse_too_few(
         )
 
 
-def _is_deterministic(
-    readings: Sequence[CheckReading],
-    reference: CheckReading,
-    blocks: Sequence[Block],
-    limits: DriftLimits,
-) -> bool:
-    """Detection anchors, 4.2 (L1): no score moved in any healthy check over several starts."""
-    if len(readings) < limits.min_checks or len({b.start for b in blocks}) < limits.min_starts:
-        return False
-    found = [compare_bits(reading, reference) for reading in readings]
-    return all(f.compared and not f.moved and f.repeats_itself for f in found)
+def _exact_up_to(
+    readings: Sequence[CheckReading], reference: CheckReading, limits: DriftLimits
+) -> int:
+    """Return the load up to which no score moved in any healthy check (detection anchors, 4.2: L1).
+
+    Enough checks over several starts must show it.
+    """
+    exact: list[CheckReading] = []
+    found = 0
+    for load in sorted({r.block.load for r in readings}):
+        own = [r for r in readings if r.block.load == load]
+        bits = [compare_bits(r, reference) for r in own]
+        if not all(b.compared and not b.moved and b.repeats_itself for b in bits):
+            break
+        exact += own
+        found = load
+    starts = {r.block.start for r in exact}
+    return found if len(exact) >= limits.min_checks and len(starts) >= limits.min_starts else 0
 
 
 @dataclass

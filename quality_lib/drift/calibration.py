@@ -56,8 +56,8 @@ class Calibration:
     """Names engine, kernels and host as far as they set the bits; empty: not known."""
     checks: int
     blocks: tuple[Block, ...]
-    is_deterministic: bool
-    """Every score of every check and start was the reference's, bit for bit."""
+    exact_up_to: int
+    """With so many requests at once every score of every check and start was the reference's, bit for bit; 0: never."""
     healthy: Mapping[Key, Healthy]
     variants: Mapping[Key, Variants]
     """The answers of healthy checks, from the nearest of which movements are measured."""
@@ -72,6 +72,15 @@ class Calibration:
     """The most requests that were under way at once in any check, other users' included."""
     accepted_by: str = ""
     """Who vouched for the service when this was learned after a suspicion; empty: there was none."""
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether scores were the reference's at every load."""
+        return self.exact_up_to > 0 and all(b.load <= self.exact_up_to for b in self.blocks)
+
+    def is_exact_for(self, load: int, running: int | None) -> bool:
+        """Whether every bit counts of a check at this load, with so many requests under way (None: not told)."""
+        return 0 < max(load, running or 0) <= self.exact_up_to
 
     @property
     def starts(self) -> int:

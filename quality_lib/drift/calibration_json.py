@@ -29,7 +29,7 @@ def calibration_to_json(calibration: Calibration) -> str:
         "platform": calibration.platform,
         "checks": calibration.checks,
         "blocks": [asdict(block) for block in calibration.blocks],
-        "is_deterministic": calibration.is_deterministic,
+        "exact_up_to": calibration.exact_up_to,
         "healthy": [
             {"case_id": key[0], "channel": key[1], **asdict(known)}
             for key, known in sorted(calibration.healthy.items())
@@ -89,7 +89,7 @@ def calibration_of(data: Any) -> Calibration:
         platform=part("platform", str),
         checks=part("checks", int),
         blocks=blocks,
-        is_deterministic=part("is_deterministic", bool),
+        exact_up_to=part("exact_up_to", int),
         healthy=part(
             "healthy",
             lambda rows: {(str(r["case_id"]), str(r["channel"])): _healthy(r) for r in rows},

@@ -17,10 +17,11 @@ from quality_lib.drift.contract import breaches
 from quality_lib.drift.evidence import Weighed
 from quality_lib.drift.layers import Check, DriftReason, Found, Layer, first_that_speaks
 from quality_lib.drift.limits import DriftLimits
-from quality_lib.drift.paired import NO_VARIANTS, pair_up
+from quality_lib.drift.paired import pair_up
 from quality_lib.drift.reading import CheckReading
 from quality_lib.drift.sequential import Rechecks, SequentialState, alarm_level, recheck_mode
 from quality_lib.drift.severity import Quality, Severity
+from quality_lib.drift.variants import NO_VARIANTS
 from quality_lib.records import Tri
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quality_lib.drift.reading import SCORED, CheckReading, Key
+from quality_lib.drift.variants import NO_VARIANTS, Variants
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Bits:
     compared: int
     """Probes of scored channels that both sides answered."""
     moved: Mapping[str, str]
-    """``case/channel`` of the probes with other scores, with a digest of what they are now."""
+    """``case/channel`` of the probes with scores that no healthy check gave, with a digest of what they are now."""
     repeats_itself: bool
     """False when two answers to one probe of this check differ: other traffic shares its batches."""
 
@@ -29,8 +30,13 @@ class Bits:
         return any(earlier.get(name) == digest for name, digest in self.moved.items())
 
 
-def compare_bits(reading: CheckReading, reference: CheckReading) -> Bits:
-    """Compare the scores of stored answers exactly."""
+def compare_bits(
+    reading: CheckReading, reference: CheckReading, variants: Mapping[Key, Variants] = NO_VARIANTS
+) -> Bits:
+    """Compare the scores of stored answers exactly; what is one of ``variants`` has not moved.
+
+    Where traffic that nobody saw shares a batch, an answer takes another of its healthy values, and the same one again.
+    """
     known = reference.answered()
     now = {key: probe for key, probe in reading.answered().items() if key[1] in SCORED}
     both = [key for key in now if key in known]
@@ -40,6 +46,7 @@ def compare_bits(reading: CheckReading, reference: CheckReading) -> Bits:
             f"{key[0]}/{key[1]}": _digest(now[key].logprobs)
             for key in both
             if now[key].logprobs != known[key].logprobs
+            and not (key in variants and variants[key].holds(now[key].logprobs))
         },
         repeats_itself=_repeats(reading),
     )

@@ -146,19 +146,26 @@ def _more_traffic(check: Check, known: Calibration) -> Found | None:
 
 
 def _equality(check: Check) -> Found | None:
-    """L1: moved scores are a change when the next check moves one to the same value, or goes on moving."""
-    if check.calibration is None or not check.calibration.is_deterministic:
+    """L1: moved scores are a change when the next check moves one to the same value, or goes on moving.
+
+    Of checks that nothing else shared a batch with, as far as that is known.
+    """
+    known, reading = check.calibration, check.reading
+    if known is None or not 0 < reading.block.load <= known.exact_up_to:
         return None
-    bits = compare_bits(check.reading, check.reference)
+    bits = compare_bits(reading, check.reference, known.variants)
     if not bits.moved:
         return None
+    if busy := _more_traffic(check, known):
+        return busy
+    in_traffic = not known.is_exact_for(reading.block.load, reading.running)
+    if not known.is_deterministic and (in_traffic or not bits.repeats_itself):
+        return None  # what larger batches do in health is known: the evidence decides
     if not bits.repeats_itself:
         return check.unknown(
             "unsteady",
             "the server did not repeat itself within the check: other traffic shares its batches",
         )
-    if busy := _more_traffic(check, check.calibration):
-        return busy
     in_row = check.state.moved_in_row + 1
     is_proven = bits.same_as(check.state.moved) or in_row >= check.limits.moved_checks
     sentence = (

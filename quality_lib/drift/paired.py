@@ -16,7 +16,7 @@ from quality_lib.drift.reading import (
     Key,
     ProbeReading,
 )
-from quality_lib.drift.variants import Variants
+from quality_lib.drift.variants import NO_VARIANTS, Variants
 
 
 class Statistic(StrEnum):
@@ -44,8 +44,6 @@ CLOSE_RACE = 0.1
 """Nats. Healthy noise turns races that are closer than this; a fork against a token so far ahead counts as much
 again as one at the first token."""
 MOST_GAP = 5.0
-NO_VARIANTS: Mapping[Key, Variants] = {}
-
 Statistics = Mapping[Statistic, float | None]
 """None: no probe of the check speaks to it."""
 

@@ -52,6 +52,14 @@ class Variants:
         ]
         return Variants(tuple(a for a, _ in kept), tuple(b for _, b in kept))
 
+    def holds(self, logprobs: Logprobs) -> bool:
+        """Whether a healthy check gave exactly these scores, to ``DIGITS``."""
+        return _rounded(logprobs) in self._known
+
+    @cached_property
+    def _known(self) -> frozenset[Logprobs]:
+        return frozenset(answer.logprobs for answer in self.answers)
+
     @cached_property
     def _scores(self) -> NDArray[np.float64]:
         """One row an answer; a missing number is NaN."""
@@ -88,6 +96,9 @@ class Variants:
             if place == 0
             else replace(reference, logprobs=self.answers[place - 1].logprobs)
         )
+
+
+NO_VARIANTS: Mapping[Key, Variants] = {}
 
 
 def variants_of(

@@ -41,8 +41,13 @@ def mode_of_check(modes: Sequence[Mode], number: int, seed: str) -> Mode:
 
 
 def recheck_modes(calibration: Calibration, load: int, cache: str) -> Iterator[Mode]:
-    """Yield modes for re-checks without end: calibrated ones, first those that differ most."""
+    """Yield modes for re-checks without end: calibrated ones, first those that differ most.
+
+    After a check of which every bit counts only such modes: elsewhere a moved bit proves nothing.
+    """
     known = {Mode(b.load, b.cache) for b in calibration.blocks}
+    if load <= calibration.exact_up_to:
+        known = {mode for mode in known if mode.load <= calibration.exact_up_to}
     now = Mode(load, cache)
 
     def distance(mode: Mode) -> tuple[bool, int, str]:

@@ -119,7 +119,12 @@ def decide_drift(check: DriftCheck, note: Note = lambda _: None) -> DriftRecord:
     )
     with closing(beside):
         decided = _decided(check, beside, note)
-    with_scores = known.calibration.is_deterministic or any(
+    first = decided[0].reading
+    every_bit = known.calibration.is_deterministic or (
+        first.running is not None
+        and known.calibration.is_exact_for(first.block.load, first.running)
+    )
+    with_scores = every_bit or any(
         reason.code in OTHER_TRAFFIC for reason in decided[-1].decision.reasons
     )
     return record_of(
@@ -153,7 +158,7 @@ def _decided(check: DriftCheck, beside: BesideRun, note: Note) -> list[Decided]:
             Block(start, mode.load, mode.cache),
             keys,
             # Where every bit counts, a second attempt shows whether other traffic shares the batches.
-            repeats=2 if known.calibration.is_deterministic else 1,
+            repeats=2 if mode.load <= known.calibration.exact_up_to else 1,
         )
         decision = _decide(check, again, reference, decision.state, is_recheck=True)
         decided.append(Decided(again, decision))

@@ -36,7 +36,7 @@ def known(readings: list[CheckReading]) -> Calibration:
 def test_what_it_holds(known: Calibration) -> None:
     assert (known.checks, len(known.blocks), known.starts) == (144, 12, 4)
     assert known.reference_id == "reference"
-    assert known.is_deterministic is False
+    assert (known.exact_up_to, known.is_deterministic) == (0, False)
     assert known.known == frozenset(Statistic)
     assert set(known.healthy) == {p.key for p in REFERENCE.probes}
     assert known.recheck_correlation is not None
@@ -109,7 +109,9 @@ def test_what_it_covers(known: Calibration, block: Block, is_covered: bool) -> N
 
 def test_a_server_that_repeats_itself_is_deterministic() -> None:
     checks = healthy_checks(Server(1, noise=0.0))
-    assert calibrate(checks, REFERENCE, LIMITS).is_deterministic
+    found = calibrate(checks, REFERENCE, LIMITS)
+    assert (found.exact_up_to, found.is_deterministic) == (16, True)
+    assert not found.variants
     few = [c for c in checks if c.block.load == 4] * 4
     few = [replace(c, check_id=f"{c.check_id}-{n}") for n, c in enumerate(few)]
     # Three starts at one load are enough where nothing ever moves.

@@ -168,7 +168,7 @@ def test_an_alarm_starts_anew_but_forgets_no_suspicion() -> None:
 def test_correlated_re_checks_are_never_multiplied(
     correlation: float | None, bursts: int, mode: Rechecks
 ) -> None:
-    known = Calibration("ref", "", 1, (), False, {}, {}, {}, correlation, (1.0,) * bursts, 0.01)
+    known = Calibration("ref", "", 1, (), 0, {}, {}, {}, correlation, (1.0,) * bursts, 0.01)
     assert recheck_mode(known, DriftLimits(min_bursts=200)) is mode
     if mode is Rechecks.BLOCK:
         assert recheck_mode(known, LIMITS) is Rechecks.WAIT

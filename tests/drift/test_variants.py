@@ -15,9 +15,12 @@ from quality_lib.drift import variants as drift_variants
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.calibration_json import calibration_from_json, calibration_to_json
+from quality_lib.drift.decision import DriftDecision, decide
 from quality_lib.drift.paired import Statistic, pair, pair_up
 from quality_lib.drift.reading import Block, CheckReading, ProbeReading
+from quality_lib.drift.sequential import SequentialState
 from quality_lib.drift.variants import Variant, Variants, common_prefix, variants_of
+from quality_lib.records import Tri
 from tests.drift.readings import CASES, LIMITS, REFERENCE, TOKENS, check, probe
 
 SCORED, GREEDY = probe(), probe(channel="greedy")
@@ -35,21 +38,24 @@ def scored(*rows: Sequence[float]) -> Variants:
 class Batches:
     """A server whose kernels add up in another order when batches are large; nothing else varies.
 
+    ``alone``: one request at a time never meets a large batch.
+
     Each probe of a check is served alone or in a large batch by chance; the large batch moves it by up to 0.04
     nats a token, always to the same values. A fault moves all tokens as much again, in its own directions.
     """
 
-    def __init__(self, seed: int, fault: bool = False, orders: int = 2) -> None:
+    def __init__(self, seed: int, fault: bool = False, orders: int = 2, alone: bool = False) -> None:  # fmt: skip
         self.rng, self.orders, self.made = random.Random(seed), orders, 0
-        self.fault = fault
+        self.fault, self.alone = fault, alone
 
     def read(self, block: Block, burst: str | None = None) -> CheckReading:
         self.made += 1
-        probes = tuple(self._answer(p) for p in REFERENCE.probes if p.channel.endswith("scored"))
+        is_alone = self.alone and block.load == 1
+        probes = tuple(self._answer(p, is_alone) for p in REFERENCE.probes if p.channel.endswith("scored"))  # fmt: skip
         return CheckReading(f"{id(self)}-{self.made}", "2026-01-01T00:00:00+00:00", block, probes, burst)  # fmt: skip
 
-    def _answer(self, known: ProbeReading) -> ProbeReading:
-        order = self.rng.randrange(self.orders)
+    def _answer(self, known: ProbeReading, is_alone: bool) -> ProbeReading:
+        order = 0 if is_alone else self.rng.randrange(self.orders)
         logprobs = known.logprobs
         for name in [f"order {order}"] * (order > 0) + ["fault"] * self.fault:
             own = random.Random(f"{name} {known.key}")
@@ -201,3 +207,69 @@ def test_what_only_the_reference_says_needs_no_variants() -> None:
     assert variants_of(readings, REFERENCE, [0, 0, 1]) == {}
     lost = check([probe(case, problem="transport: reset") for case in CASES])
     assert variants_of([lost], REFERENCE, [0]) == {}
+
+
+@pytest.fixture(scope="module")
+def exact_alone() -> Calibration:
+    server = Batches(5, alone=True)
+    blocks = [Block(f"start{start}", load, "cold") for start in range(4) for load in LOADS]
+    readings = [server.read(b, str(b)) for b in blocks for _ in range(40)]
+    return calibrate(readings, REFERENCE, LIMITS)
+
+
+def judged(
+    known: Calibration, *readings: CheckReading, running: int | None = None
+) -> list[DriftDecision]:
+    """Decide on a check and its re-checks."""
+    state, found = SequentialState(), []
+    for number, reading in enumerate(readings):
+        asked = replace(reading, running=running)
+        found.append(decide(asked, REFERENCE, known, state, LIMITS, is_recheck=number > 0))
+        state = found[-1].state
+    return found
+
+
+def bit_moved(reading: CheckReading) -> CheckReading:
+    first, *rest = reading.probes
+    logprobs = (first.logprobs[0], *((x or 0.0) - 1e-5 for x in first.logprobs[1:]))
+    return replace(reading, probes=(replace(first, logprobs=logprobs), *rest))
+
+
+ALONE = Block("new", 1, "cold")
+BUSY = 5
+
+
+@pytest.mark.parametrize("running", [None, 1])
+def test_where_nothing_shares_a_batch_every_bit_counts(
+    exact_alone: Calibration, running: int | None
+) -> None:
+    assert (exact_alone.exact_up_to, exact_alone.is_deterministic) == (1, False)
+    server = Batches(6, alone=True)
+    checks = [bit_moved(server.read(ALONE)) for _ in range(2)]
+    found = judged(exact_alone, *checks, running=running)
+    assert [(f.layer, f.pages) for f in found] == [("L1", False), ("L1", True)]
+
+
+@pytest.mark.parametrize("running", [None, 1, BUSY])
+def test_an_answer_of_another_batch_is_no_moved_bit(
+    exact_alone: Calibration, running: int | None
+) -> None:
+    """Traffic that nobody saw: the same other bits come again and again."""
+    server = Batches(7)
+    found = judged(exact_alone, *(server.read(ALONE) for _ in range(3)), running=running)
+    assert [(f.changed, f.pages) for f in found] == [(Tri.NO, False)] * 3
+
+
+def test_in_traffic_the_evidence_decides(exact_alone: Calibration) -> None:
+    server = Batches(8, fault=True)
+    found = judged(exact_alone, *(server.read(ALONE) for _ in range(2)), running=BUSY)
+    assert (found[0].layer, found[0].needs_recheck) == ("L2", True)
+    moved = [bit_moved(Batches(9).read(ALONE)) for _ in range(2)]
+    assert not any(f.layer == "L1" or f.pages for f in judged(exact_alone, *moved, running=BUSY)), (
+        "of a busy server a bit is no proof"
+    )
+
+
+def test_with_more_traffic_than_calibrated_nothing_is_said(exact_alone: Calibration) -> None:
+    (found,) = judged(exact_alone, Batches(8, fault=True).read(ALONE), running=17)
+    assert (found.changed, found.reasons[0].code) == (Tri.UNKNOWN, "more_traffic")

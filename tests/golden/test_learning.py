@@ -18,15 +18,26 @@ from tests.drift.readings import LIMITS, REFERENCE, Server, blocks, healthy_chec
 def test_loads_that_disturb_the_scores_do_not_hide_that_one_at_a_time_repeats() -> None:
     server = Server(block_noise=lambda block: float(block.load > 1), forks=0.0)
     found = learn(healthy_checks(server, each=40), REFERENCE, LIMITS, "p")
-    assert found.is_deterministic
+    assert (found.exact_up_to, found.is_deterministic) == (1, False)
+    assert {block.load for block in found.blocks} == {1, 4, 16}
+    assert found.checks == 480
+    assert found.is_exact_for(1, None)
+    assert found.is_exact_for(1, 1)
+    assert not found.is_exact_for(1, 2)
+    assert not found.is_exact_for(4, 4)
+
+
+def test_with_few_blocks_those_that_repeat_are_enough() -> None:
+    server = Server(block_noise=lambda block: float(block.load > 1), forks=0.0)
+    found = learn(healthy_checks(server, each=40, starts=3), REFERENCE, LIMITS, "p")
+    assert (found.exact_up_to, found.is_deterministic, found.checks) == (1, True, 120)
     assert {block.load for block in found.blocks} == {1}
-    assert found.checks == 160
 
 
 def test_too_few_exact_checks_fall_back_on_all() -> None:
     server = Server(block_noise=lambda block: float(block.load > 1), forks=0.0)
     found = learn(healthy_checks(server, each=12), REFERENCE, LIMITS, "p")
-    assert not found.is_deterministic
+    assert (found.exact_up_to, found.is_deterministic) == (0, False)
     assert {block.load for block in found.blocks} == {1, 4, 16}
 
 
@@ -68,6 +79,13 @@ def test_rechecks_take_calibrated_modes_and_another_one_first() -> None:
     assert {(m.load, m.cache) for m in first} == known - {(1, "warm")}
     assert first[0] == Mode(16, "cold")
     assert all(calibration.covers(Block("new", m.load, m.cache)) for m in first)
+
+
+def test_where_every_bit_counts_the_rechecks_count_too() -> None:
+    server = Server(block_noise=lambda block: float(block.load > 1), forks=0.0)
+    calibration = learn(healthy_checks(server, each=40), REFERENCE, LIMITS, "p")
+    assert {m.load for m in itertools.islice(recheck_modes(calibration, 1, "warm"), 9)} == {1}
+    assert 16 in {m.load for m in itertools.islice(recheck_modes(calibration, 4, "warm"), 9)}
 
 
 def test_the_only_calibrated_mode_is_asked_again() -> None:

@@ -89,7 +89,8 @@ def score(check: Check, reference: CheckReading, known: Calibration) -> float | 
     evidence = combine(rarity, known.known)
     if evidence is None or not known.covers(reading.block):
         return None
-    if known.is_deterministic and compare_bits(reading, reference).moved:
+    is_exact = known.is_exact_for(reading.block.load, reading.running)
+    if is_exact and compare_bits(reading, reference, known.variants).moved:
         return EXACT + max(0.0, math.log(evidence))
     return math.log(evidence)
 
