@@ -37,7 +37,7 @@ class Size:
 
 
 MEDIUM = Size(starts=8, healthy_checks=6, blocks=6, repeats=1, single_repeats=24)
-SHORT = Size(starts=2, healthy_checks=3, blocks=2, repeats=1, single_repeats=1, scored_cases=4)
+SHORT = Size(starts=4, healthy_checks=3, blocks=1, repeats=1, single_repeats=1, scored_cases=4)
 SINGLE_ROWS = (5, 6)
 """Rounded weights: one instance each, whose power is a target of its own."""
 

@@ -141,20 +141,27 @@ def test_intensities_are_read_from_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gross", "false", "words"),
+    ("found", "area", "is_gross", "false", "words"),
     [
-        ((9, 9), (0, 4), []),
-        ((8, 9), (0, 4), ["found 8 of 9 gross"]),
-        ((9, 9), (1, 4), ["alarmed in 1 of 4"]),
-        ((0, 0), (0, 4), ["no gross fault"]),
-        ((9, 9), (0, 0), ["no healthy check"]),
+        ((9, 9), 1.0, True, (0, 4), []),
+        ((8, 9), 0.99, True, (0, 4), ["found int8 in 8 of 9"]),
+        ((0, 9), 1.0, True, (0, 4), []),
+        ((0, 9), None, True, (0, 4), ["found int8 in 0 of 9"]),
+        ((9, 9), 1.0, True, (1, 4), ["alarmed in 1 of 4"]),
+        ((9, 9), 1.0, True, (0, 0), ["no healthy check"]),
+        ((8, 9), 0.5, False, (0, 4), ["no gross fault"]),
     ],
 )
 def test_what_the_product_must_never_miss(
-    gross: tuple[int, int], false: tuple[int, int], words: list[str]
+    found: tuple[int, int],
+    area: float | None,
+    is_gross: bool,
+    false: tuple[int, int],
+    words: list[str],
 ) -> None:
-    found = {"gross": share(*gross), "false_alarms": share(*false)}
-    result = {"tracks": {"deterministic": {"methods": {product.METHOD.name: found}}}}
+    kind = {"kind": "int8", "is_gross": is_gross, "found": share(*found), "auroc": area}
+    method = {"kinds": [kind], "false_alarms": share(*false)}
+    result = {"tracks": {"deterministic": {"methods": {product.METHOD.name: method}}}}
     told = falls_short(result)
     assert len(told) == len(words)
     assert all(word in line for word, line in zip(words, told, strict=True))
