@@ -22,6 +22,8 @@ from quality_lib.drift.sequential import (
 from quality_lib.drift.watch import watch_limit
 
 GROSS = (Statistic.MEAN_Z, Statistic.REPLAY, Statistic.FORKS)
+BELIEVED_FOLDS, BELIEVED_SHARE = 1.0, 0.1
+"""A health that never moved is believed to move by an e-fold, or in a tenth of its answers, one day."""
 QUIET_CHECKS = 6
 """After an alarm the change stands until so many checks in a row bring no evidence."""
 
@@ -125,14 +127,13 @@ def gross_level(name: Statistic, largest: float, sd: float, factor: float) -> fl
 
     Movements are logarithms: three times as far is ``ln 3`` more, and where health itself varies, three of its
     standard deviations. Shares of answers are taken as they are; where three times the healthy share are nearly all
-    or more, two thirds of the way to all. A health that never moved is believed to move by an e-fold, or in a tenth
-    of its answers, one day.
+    or more, two thirds of the way to all.
     """
     if name in OF_TEXTS:
-        share = factor * max(0.1, largest)
+        share = factor * max(BELIEVED_SHARE, largest)
         is_share = name is Statistic.REPLAY and largest < 1
         return min(share, 1 - (1 - largest) / factor) if is_share else share
-    return max(1.0, largest) + max(math.log(factor), factor * sd)
+    return max(BELIEVED_FOLDS, largest) + max(math.log(factor), factor * sd)
 
 
 def _repeats_gross(state: SequentialState, reading: CheckReading, is_recheck: bool) -> bool:

@@ -13,7 +13,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from bench.matrix.measures import tail_p
+from bench.matrix.measures import BUDGET, TAIL, tail_p
 from bench.matrix.methods.method import Method, Scorer
 from bench.matrix.recording import SCORED, Check
 from quality_lib.drift.calibrate import calibrate
@@ -21,15 +21,21 @@ from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.contract import breaches
 from quality_lib.drift.equality import compare_bits
 from quality_lib.drift.evalue import calibrator, combine
+from quality_lib.drift.evidence import BELIEVED_FOLDS, BELIEVED_SHARE
 from quality_lib.drift.limits import DriftLimits
-from quality_lib.drift.paired import least_gaps
+from quality_lib.drift.paired import OF_TEXTS, Statistic, least_gaps
 from quality_lib.drift.reading import GREEDY, CheckReading
 from quality_lib.errors import NoData
 
 EXACT = 1e6
 """Where scores repeat bit for bit, one that moved is beyond every healthy value."""
-LEAST_SCALE = 1e-3
-"""Of a statistic's tail: what never varied in health is no infinite surprise at the last digit."""
+_FOLDS = math.log(TAIL / BUDGET)
+LEAST_SCALE = {
+    name: (BELIEVED_SHARE if name in OF_TEXTS else BELIEVED_FOLDS) / _FOLDS for name in Statistic
+}
+"""Of a statistic's tail: what the product believes of a health that never moved is one false alarm in ten years, and no
+infinite surprise. Set after the second medium recording: with a thousandth of it, the first healthy answer that went another
+way was beyond all faults."""
 
 
 def learn(healthy: Sequence[Check]) -> Scorer:
@@ -82,7 +88,7 @@ def score(check: Check, reference: CheckReading, known: Calibration) -> float | 
         return math.inf
     # As they were, without the room that the product leaves for unknown blocks: here the threshold is for that.
     rarity = {
-        name: calibrator(tail_p(value, sorted(known.statistics[name].values), LEAST_SCALE))
+        name: calibrator(tail_p(value, sorted(known.statistics[name].values), LEAST_SCALE[name]))
         for name, value in known.measure(reading, reference).items()
         if value is not None and name in known.statistics
     }
