@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         "--demand",
         action="store_true",
         help="exit code 1 unless the product finds every gross fault of the deterministic track in one check, or at "
-        "least puts it above all of health, and alarms in no healthy one",
+        "least puts it above all of health, and its procedure pages nobody in health",
     )
     scoring.set_defaults(act=_score)
     listing = acts.add_parser("list", help="name the faults")

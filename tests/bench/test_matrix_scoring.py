@@ -141,13 +141,13 @@ def test_intensities_are_read_from_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "area", "is_gross", "false", "words"),
+    ("found", "area", "is_gross", "pages", "words"),
     [
         ((9, 9), 1.0, True, (0, 4), []),
         ((8, 9), 0.99, True, (0, 4), ["found int8 in 8 of 9"]),
         ((0, 9), 1.0, True, (0, 4), []),
         ((0, 9), None, True, (0, 4), ["found int8 in 0 of 9"]),
-        ((9, 9), 1.0, True, (1, 4), ["alarmed in 1 of 4"]),
+        ((9, 9), 1.0, True, (1, 4), ["paged in 1 of 4"]),
         ((9, 9), 1.0, True, (0, 0), ["no healthy check"]),
         ((8, 9), 0.5, False, (0, 4), ["no gross fault"]),
     ],
@@ -156,15 +156,26 @@ def test_what_the_product_must_never_miss(
     found: tuple[int, int],
     area: float | None,
     is_gross: bool,
-    false: tuple[int, int],
+    pages: tuple[int, int],
     words: list[str],
 ) -> None:
     kind = {"kind": "int8", "is_gross": is_gross, "found": share(*found), "auroc": area}
-    method = {"kinds": [kind], "false_alarms": share(*false)}
-    result = {"tracks": {"deterministic": {"methods": {product.METHOD.name: method}}}}
-    told = falls_short(result)
+    track = {
+        "methods": {product.METHOD.name: {"kinds": [kind]}},
+        "procedure": {"healthy": {"pages": share(*pages)}},
+    }
+    told = falls_short({"tracks": {"deterministic": track}})
     assert len(told) == len(words)
     assert all(word in line for word, line in zip(words, told, strict=True))
+
+
+def test_a_procedure_that_was_not_run_is_no_pass() -> None:
+    track = {
+        "methods": {product.METHOD.name: {"kinds": []}},
+        "procedure": {"refused": "too few checks"},
+    }
+    told = falls_short({"tracks": {"deterministic": track}})
+    assert [word in line for word, line in zip(("no gross", "too few checks"), told, strict=True)] == [True, True]  # fmt: skip
 
 
 def test_few_prompts_are_taken_from_each_channel_in_turn_and_the_long_one_last() -> None:
