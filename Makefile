@@ -27,7 +27,9 @@ down: ## End everything that `up` or `demo` has started
 	@if [[ -x $(BIN)/quality ]]; then $(BIN)/quality stack down; fi
 
 test: setup ## Run all tests (ARGS="-m 'not vllm'" passes arguments to pytest)
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest $(ARGS); code=$$?; \
+	  if [ $$code = 0 ]; then echo "make test: all passed"; \
+	  else echo "make test: failed, pytest ended with $$code; its summary is above"; fi; exit $$code
 
 check: setup ## Check format, lint, types and the arrow of imports
 	$(BIN)/ruff format --check .
