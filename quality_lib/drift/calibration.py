@@ -78,7 +78,7 @@ class Calibration:
         """Whether scores were the reference's at every load."""
         return self.exact_up_to > 0 and all(b.load <= self.exact_up_to for b in self.blocks)
 
-    def is_exact_for(self, load: int, running: int | None) -> bool:
+    def is_exact_for(self, load: int, running: int | None = None) -> bool:
         """Whether every bit counts of a check at this load, with so many requests under way (None: not told)."""
         return 0 < max(load, running or 0) <= self.exact_up_to
 

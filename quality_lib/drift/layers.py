@@ -151,7 +151,7 @@ def _equality(check: Check) -> Found | None:
     Of checks that nothing else shared a batch with, as far as that is known.
     """
     known, reading = check.calibration, check.reading
-    if known is None or not 0 < reading.block.load <= known.exact_up_to:
+    if known is None or not known.is_exact_for(reading.block.load):
         return None
     bits = compare_bits(reading, check.reference, known.variants)
     if not bits.moved:

@@ -25,11 +25,11 @@ def learn(
         NoData: there is too little; says what is missing and how to get it.
         BadInput: a check is not healthy.
     """
-    alone = [r for r in readings if r.block.load == HOURLY_LOAD]
-    is_exact = bool(alone) and _all_repeat(alone, reference)
     try:
         return calibrate(readings, reference, limits, platform)
     except NoData as missing:
+        alone = [r for r in readings if r.block.load == HOURLY_LOAD]
+        is_exact = bool(alone) and _all_repeat(alone, reference)
         if is_exact:
             with suppress(NoData):
                 return calibrate(alone, reference, limits, platform)

@@ -46,8 +46,8 @@ def recheck_modes(calibration: Calibration, load: int, cache: str) -> Iterator[M
     After a check of which every bit counts only such modes: elsewhere a moved bit proves nothing.
     """
     known = {Mode(b.load, b.cache) for b in calibration.blocks}
-    if load <= calibration.exact_up_to:
-        known = {mode for mode in known if mode.load <= calibration.exact_up_to}
+    if calibration.is_exact_for(load):
+        known = {mode for mode in known if calibration.is_exact_for(mode.load)}
     now = Mode(load, cache)
 
     def distance(mode: Mode) -> tuple[bool, int, str]:

@@ -158,7 +158,7 @@ def _decided(check: DriftCheck, beside: BesideRun, note: Note) -> list[Decided]:
             Block(start, mode.load, mode.cache),
             keys,
             # Where every bit counts, a second attempt shows whether other traffic shares the batches.
-            repeats=2 if mode.load <= known.calibration.exact_up_to else 1,
+            repeats=2 if known.calibration.is_exact_for(mode.load) else 1,
         )
         decision = _decide(check, again, reference, decision.state, is_recheck=True)
         decided.append(Decided(again, decision))
