@@ -47,7 +47,7 @@ def threshold(healthy: Sequence[float], rate: float = BUDGET) -> Threshold:
     if count * rate >= 1:
         index = min(count - 1, math.ceil(count * (1 - rate)) - 1)
         return Threshold(float(ordered[index]), is_extrapolated=False, healthy=count)
-    base_index = max(0, min(count - LEAST_TAIL - 1, int(count * (1 - TAIL))))
+    base_index = _tail_begin(count)
     base = float(ordered[base_index])
     excess = ordered[base_index + 1 :] - base
     if not len(excess) or excess.max() <= 0:
@@ -65,12 +65,17 @@ def tail_p(value: float, ordered: Sequence[float], least_scale: float) -> float:
     without healthy scores.
     """
     count = len(ordered)
-    place = max(0, min(count - LEAST_TAIL - 1, int(count * (1 - TAIL))))
+    place = _tail_begin(count)
     if not count or value <= ordered[place]:
         return (count - bisect_left(ordered, value) + 1) / (count + 1)
     base, excess = ordered[place], [x - ordered[place] for x in ordered[place + 1 :]]
     scale = max(least_scale, math.fsum(excess) / len(excess) if excess else 0.0)
     return max(LEAST_P, (len(excess) + 1) / (count + 1) * math.exp(-(value - base) / scale))
+
+
+def _tail_begin(count: int) -> int:
+    """Return the place in sorted scores behind which the tail lies: the upper tenth, ``LEAST_TAIL`` at the least."""
+    return max(0, min(count - LEAST_TAIL - 1, int(count * (1 - TAIL))))
 
 
 def _gamma_quantile(probability: float, shape: int) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 from bench.faults.weight_steps import seed_of
 from bench.matrix.halves import Halves
 from bench.matrix.methods.product import limits_for, reading_of
-from bench.matrix.recording import Check
+from bench.matrix.recording import Check, by_kind
 from bench.measures import share
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
@@ -54,7 +54,7 @@ def procedure(
         "healthy": _healthy(one, halves.healthy),
         "kinds": [
             {"number": number, "kind": kind, **_hours(one, group, f"{number} {kind}")}
-            for (number, kind), group in sorted(_by_kind(halves.faulty).items())
+            for (number, kind), group in sorted(by_kind(halves.faulty).items())
         ],
     }
 
@@ -118,10 +118,3 @@ def _endless(checks: Sequence[Check], seed: int) -> Iterator[CheckReading]:
         number += 1
         reading = draws.choice(readings)
         yield dataclasses.replace(reading, check_id=f"{reading.check_id}#{number}")
-
-
-def _by_kind(checks: Sequence[Check]) -> dict[tuple[int, str], list[Check]]:
-    groups: dict[tuple[int, str], list[Check]] = {}
-    for check in checks:
-        groups.setdefault((check.head.number, check.head.kind), []).append(check)
-    return groups

@@ -150,6 +150,14 @@ class Check:
         )
 
 
+def by_kind(checks: Sequence[Check]) -> dict[tuple[int, str], list[Check]]:
+    """Group checks by row and kind of their fault."""
+    groups: dict[tuple[int, str], list[Check]] = {}
+    for check in checks:
+        groups.setdefault((check.head.number, check.head.kind), []).append(check)
+    return groups
+
+
 def cases_of(checks: Sequence[Check]) -> list[str]:
     """Return every case that was asked, in order of appearance."""
     return list(dict.fromkeys(row.case_id for check in checks for row in check.rows))

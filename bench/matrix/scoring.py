@@ -28,7 +28,7 @@ from bench.matrix.methods.method import Method
 from bench.matrix.methods.product import METHOD as PRODUCT
 from bench.matrix.mixture import SHARES, mixtures
 from bench.matrix.procedure import RUNS, procedure
-from bench.matrix.recording import Check, Track, cases_of
+from bench.matrix.recording import Check, Track, by_kind, cases_of
 from bench.measures import auroc, share
 from quality_lib.errors import BadInput
 
@@ -123,10 +123,10 @@ def _track(track: Track, halves: Halves, trained: Sequence[Trained], reference: 
     harmed = [c for c in halves.faulty if c.head.expected is not Expected.SILENT]
     told = Scored(track, _halves_told(halves))
     for one in trained:
-        by_kind = _grouped(harmed, lambda c: (c.head.number, c.head.kind))
+        kinds = by_kind(harmed)
         areas = {
             (number, kind): auc(one.scores(group)[0], one.healthy)
-            for (number, kind), group in by_kind.items()
+            for (number, kind), group in kinds.items()
         }
         told.methods[one.method.name] = {
             "tokens_per_check": one.tokens,
@@ -146,7 +146,7 @@ def _track(track: Track, halves: Halves, trained: Sequence[Trained], reference: 
                     "is_gross": any(check.head.is_gross for check in group),
                     **_measured(one, group),
                 }
-                for (number, kind), group in sorted(by_kind.items())
+                for (number, kind), group in sorted(kinds.items())
             ],
             "faults": [
                 {"fault": name, "checks": len(group), **_found(one, group)}
@@ -221,7 +221,7 @@ def _by_tokens(
     one: Trained, halves: Halves, harmed: Sequence[Check], reference: Check
 ) -> list[dict[str, Any]]:
     """Let the method learn and judge with fewer prompts: what does a token buy?"""
-    cases = cases_of(halves.healthy[:1])
+    cases, kinds = cases_of(halves.healthy[:1]), by_kind(harmed)
     rows: list[dict[str, Any]] = []
     areas: dict[int, dict[str, float | None]] = {}
     for count in BUDGET_CASES:
@@ -232,26 +232,24 @@ def _by_tokens(
         tokens = int(few.tokens)
         if tokens in areas:
             break
-        by_kind = {
-            (number, kind): auc(few.scores([c.limited(kept) for c in group])[0], few.healthy)
-            for (number, kind), group in _grouped(
-                harmed, lambda c: (c.head.number, c.head.kind)
-            ).items()
+        found = {
+            key: auc(few.scores([c.limited(kept) for c in group])[0], few.healthy)
+            for key, group in kinds.items()
         }
-        areas[tokens] = {f"{number} {kind}": area for (number, kind), area in by_kind.items()}
-        known = [area for area in by_kind.values() if area is not None]
+        areas[tokens] = {f"{number} {kind}": area for (number, kind), area in found.items()}
+        known = [area for area in found.values() if area is not None]
         gross = [c.limited(kept) for c in harmed if c.head.is_gross]
         rows.append({
             "tokens": tokens,
             "prompts": len(kept),
             "mean_auc": rounded(statistics.fmean(known)) if known else None,
-            "tiny_change_macro_auc": _tiny(by_kind),
+            "tiny_change_macro_auc": _tiny(found),
             "gross": _found(few, gross),
             "false_alarms": share(hits(few.healthy, few.limit.value), len(few.healthy)),
             "kinds": {kind: rounded(area) for kind, area in sorted(areas[tokens].items())},
         })
-    for kind in sorted({kind for by_kind in areas.values() for kind in by_kind}):
-        reached = tokens_to({tokens: by_kind.get(kind) for tokens, by_kind in areas.items()})
+    for kind in sorted({kind for found in areas.values() for kind in found}):
+        reached = tokens_to({tokens: found.get(kind) for tokens, found in areas.items()})
         rows[-1].setdefault("tokens_to_auc_0.999", {})[kind] = reached
     return rows
 
@@ -290,10 +288,10 @@ def _mixture(halves: Halves, trained: Sequence[Trained]) -> Scored:
     """Compose row 20 from the noisy recordings."""
     told = Scored(Track.MIXTURE, _halves_told(halves))
     sources = [c for c in halves.faulty if c.head.number in MIXED_ROWS]
-    by_kind = _grouped(sources, lambda c: (c.head.number, c.head.kind))
+    kinds = by_kind(sources)
     composed = {
         (number, kind, part): mixtures(halves.healthy, group, part, MIXED_CHECKS, number)
-        for (number, kind), group in by_kind.items()
+        for (number, kind), group in kinds.items()
         for part in SHARES
     }
     for one in trained:

@@ -18,13 +18,13 @@ LEAST_SD = 1.0
 """E-folds: a movement by less than a factor of e is no surprise, however still a probe has been."""
 
 
-def folds(nats: float) -> float:
-    """Return a movement in e-folds, ``ln(1 + |d| / LEAST_MOVE)`` with its sign, at most 12.2.
+def folds(moved: float) -> float:
+    """Return a movement in nats per token as e-folds, ``ln(1 + |d| / LEAST_MOVE)`` with its sign, at most 12.2.
 
     Healthy movements differ by factors: a kernel that adds up in another order moves a score 20 times as far as a
     rounded last digit. On this scale they are about normal, and one wild probe cannot carry a mean.
     """
-    return math.copysign(math.log1p(min(abs(nats), MOST_MOVE) / LEAST_MOVE), nats)
+    return math.copysign(math.log1p(min(abs(moved), MOST_MOVE) / LEAST_MOVE), moved)
 
 
 def nats(folded: float) -> float:

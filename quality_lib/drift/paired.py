@@ -16,7 +16,7 @@ from quality_lib.drift.reading import (
     Key,
     ProbeReading,
 )
-from quality_lib.drift.variants import NO_VARIANTS, Variants
+from quality_lib.drift.variants import NO_VARIANTS, Variants, first_difference
 
 
 class Statistic(StrEnum):
@@ -75,7 +75,7 @@ class Pair:
         """Weigh a fork: 1 at the first token, near 0 at the last, and more against a favourite; 0 without one."""
         if self.fork is None:
             return 0.0
-        return 1.0 - self.fork / max(1, self.length) + min(self.gap, MOST_GAP) / CLOSE_RACE
+        return 1.0 - self.fork / max(1, self.length) + self.gap / CLOSE_RACE
 
 
 def pair_up(
@@ -98,17 +98,20 @@ def least_gaps(logprobs: Sequence[float | None]) -> tuple[float, ...]:
 
     With probability p no other has more than 1 - p: ``ln(p / (1 - p))``, and 0 below a half.
     """
-    found = []
-    for logprob in logprobs:
-        p = 0.0 if logprob is None or not logprob <= 0 else math.exp(logprob)
-        found.append(MOST_GAP if p >= 1 else max(0.0, math.log(p / (1 - p))) if p > 0.5 else 0.0)
-    return tuple(min(MOST_GAP, gap) for gap in found)
+    return tuple(map(_least_gap, logprobs))
+
+
+def _least_gap(logprob: float | None) -> float:
+    p = math.exp(logprob) if logprob is not None and logprob <= 0 else 0.0
+    if p <= 0.5:
+        return 0.0
+    return MOST_GAP if p >= 1 else min(MOST_GAP, math.log(p / (1 - p)))
 
 
 def pair(probe: ProbeReading, reference: ProbeReading) -> Pair:
     """Compare one answer with its reference (detection anchors, 4.3: d and s, paired per prompt)."""
     is_scored = probe.channel in SCORED
-    fork = _first_difference(probe.token_ids, reference.token_ids)
+    fork = first_difference(probe.token_ids, reference.token_ids)
     length = len(reference.token_ids)
     if is_scored and (fork is not None or len(probe.logprobs) != len(reference.logprobs)):
         return Pair(probe.key, math.inf, None, None, length)
@@ -131,13 +134,6 @@ def pair(probe: ProbeReading, reference: ProbeReading) -> Pair:
         length,
         gap,
     )
-
-
-def _first_difference(now: Sequence[int], then: Sequence[int]) -> int | None:
-    for position, (a, b) in enumerate(zip(now, then, strict=False)):
-        if a != b:
-            return position
-    return None if len(now) == len(then) else min(len(now), len(then))
 
 
 def z_scores(pairs: Sequence[Pair], healthy: Mapping[Key, Healthy]) -> dict[Key, float]:

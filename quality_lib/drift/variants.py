@@ -129,13 +129,18 @@ def variants_of(
     }
 
 
+def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
+    """Return the first position at which two answers part; None when they are equal."""
+    for position, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return position
+    return None if len(one) == len(other) else min(len(one), len(other))
+
+
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
     """Count the tokens until two answers part; one more when they end together."""
-    for place, (a, b) in enumerate(zip(one, other, strict=False)):
-        if a != b:
-            return place
-    shorter = min(len(one), len(other))
-    return shorter + 1 if len(one) == len(other) else shorter
+    parted = first_difference(one, other)
+    return len(one) + 1 if parted is None else parted
 
 
 def settled(variants: Mapping[Key, Variants], keys: Collection[Key]) -> dict[Key, Variants]:

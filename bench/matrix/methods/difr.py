@@ -18,6 +18,7 @@ from bench.matrix.methods.method import Method, Scorer, pairs
 from bench.matrix.methods.sampler_noise import Noise, explains
 from bench.matrix.probes import SEED
 from bench.matrix.recording import Check, Row
+from quality_lib.drift.variants import first_difference
 
 CLIP = 0.5
 """Nats; the authors' own."""
@@ -55,14 +56,6 @@ def winning_value(row: Row, place: int, noise: Noise | None) -> float | None:
         return None
     score = row.logprobs[place]
     return None if score is None else score + noise.of(place, row.token_ids[place])
-
-
-def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
-    """Return the first position at which two answers part; None when they are equal."""
-    for position, (a, b) in enumerate(zip(one, other, strict=False)):
-        if a != b:
-            return position
-    return None if len(one) == len(other) else min(len(one), len(other))
 
 
 METHOD = Method("Token-DiFR", ("seeded",), learn, "Karvonen et al., arXiv 2511.20621")

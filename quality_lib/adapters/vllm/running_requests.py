@@ -10,6 +10,7 @@ import httpx
 EVERY_S = 0.5
 """A server is not asked more often than this: its metrics cost about as much as a short request."""
 TIMEOUT_S = 5.0
+# Not the parser of ``adapters/engine/signals.py``: a whole page takes it 8 ms, and here requests wait meanwhile.
 _RUNNING = re.compile(r"^vllm:num_requests_running(?:\{[^}\n]*\})? (\S+)", re.MULTILINE)
 
 
