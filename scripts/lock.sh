@@ -3,12 +3,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-sources=()
-[[ -n ${PIP_FIND_LINKS:-} ]] && sources+=(--find-links "$PIP_FIND_LINKS")
-compgen -G "${PIP_FIND_LINKS:-/nowhere}/torch-*" >/dev/null || sources+=(--torch-backend cpu)
+source scripts/uv_settings.sh
 
 # Neither paths nor addresses of this machine go into the file.
-.venv/bin/uv pip compile --quiet --python-version 3.11 "${sources[@]}" \
+.venv/bin/uv pip compile --quiet --python-version 3.11 "${sources[@]}" "${torch_backend[@]}" \
   --override requirements.override.txt --custom-compile-command "make lock" \
   --no-emit-find-links --no-emit-index-url requirements.in -o requirements.txt
 head -3 requirements.txt

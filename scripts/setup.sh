@@ -5,8 +5,8 @@
 #   ENGINE=gpu   `vllm` of the same release with its own CUDA build of torch instead
 #   PYTHON=…     the interpreter to build on (default: python3)
 #
-# pip's own settings PIP_FIND_LINKS and PIP_INDEX_URL are honoured; torch's CPU build comes from
-# PyTorch's index unless the find-links folder has it.
+# pip's own settings (index-url, find-links, cert; from the environment or pip's files) are honoured;
+# torch's CPU build comes from PyTorch's index unless a find-links folder has it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -70,21 +70,15 @@ if [[ $("$venv/bin/uv" --version 2>/dev/null) != "uv $uv_version"* ]]; then
 fi
 
 export VIRTUAL_ENV=$PWD/$venv
-if [[ -n ${PIP_INDEX_URL:-} ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}; fi
-if [[ -n ${PIP_CERT:-} ]]; then export SSL_CERT_FILE=${SSL_CERT_FILE:-$PIP_CERT}; fi
-export UV_HTTP_TIMEOUT=${UV_HTTP_TIMEOUT:-180}
-# Files are linked from uv's cache where the file system allows it and copied elsewhere.
-export UV_LINK_MODE=${UV_LINK_MODE:-hardlink}
+source scripts/uv_settings.sh
 
 # Compiled once, here: where PYTHONDONTWRITEBYTECODE is set, vLLM would otherwise compile its six
 # thousand modules anew at every start, twice, and take a minute longer.
-sources=()
-[[ -n ${PIP_FIND_LINKS:-} ]] && sources+=(--find-links "$PIP_FIND_LINKS")
 count=$(grep -c '^[a-z0-9]' requirements.txt)
 if [[ $engine == cpu ]]; then
-  compgen -G "${PIP_FIND_LINKS:-/nowhere}/torch-*" >/dev/null || sources+=(--torch-backend cpu)
   say "installing $count packages, about 4 GB (the first time takes some minutes)"
-  "$venv/bin/uv" pip install --quiet --compile-bytecode --no-deps "${sources[@]}" -r requirements.txt
+  "$venv/bin/uv" pip install --quiet --compile-bytecode --no-deps "${sources[@]}" "${torch_backend[@]}" \
+    -r requirements.txt
 else
   # The lock without the packages of its CPU engine: vllm brings the torch, triton and CUDA libraries
   # that it was built for, and everything else keeps the lock's version.

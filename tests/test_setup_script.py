@@ -17,7 +17,8 @@ def project(tmp_path: Path) -> Path:
     """A checkout whose environment claims to be complete."""
     folder = tmp_path / "project"
     (folder / "scripts").mkdir(parents=True)
-    shutil.copy(ROOT / "scripts" / "setup.sh", folder / "scripts")
+    for script in ("setup.sh", "uv_settings.sh"):
+        shutil.copy(ROOT / "scripts" / script, folder / "scripts")
     (folder / "requirements.txt").write_text("six==1.17.0\n")
     (folder / "pyproject.toml").write_text('[project]\nname = "x"\n')
     for program in ("python", "quality"):
@@ -104,6 +105,77 @@ def test_an_unknown_engine_is_told(project: Path) -> None:
     done = setup(project, ENGINE="tpu")
     assert done.returncode == 3
     assert "use ENGINE=cpu or ENGINE=gpu" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("pip_settings", "env", "told"),
+    [
+        ("", {}, {"UV_SYSTEM_CERTS=true"}),
+        ("", {"UV_SYSTEM_CERTS": "false"}, {"UV_SYSTEM_CERTS=false"}),
+        (
+            "global.cert='/my/ca.pem'",
+            {},
+            {"SSL_CERT_FILE=/my/ca.pem", "UV_SYSTEM_CERTS=true"},
+        ),
+        (
+            "global.index-url='http://a'\ninstall.index-url='http://b'",
+            {},
+            {"UV_DEFAULT_INDEX=http://b", "UV_SYSTEM_CERTS=true"},
+        ),
+        (
+            ":env:.index-url='http://c'\nglobal.index-url='http://a'",
+            {},
+            {"UV_DEFAULT_INDEX=http://c", "UV_SYSTEM_CERTS=true"},
+        ),
+        (
+            "global.index-url='http://a'",
+            {"UV_DEFAULT_INDEX": "http://d"},
+            {"UV_DEFAULT_INDEX=http://d", "UV_SYSTEM_CERTS=true"},
+        ),
+    ],
+)
+@pytest.mark.skipif(
+    not Path("/etc/ssl/certs/ca-certificates.crt").exists(), reason="no certificates of the machine"
+)
+def test_uv_uses_what_pip_uses(
+    project: Path, pip_settings: str, env: dict[str, str], told: set[str]
+) -> None:
+    seen, _ = installed(project, pip_settings, **env)
+    names = ("UV_SYSTEM_CERTS=", "SSL_CERT_FILE=", "UV_DEFAULT_INDEX=")
+    assert {line for line in seen if line.startswith(names)} == told
+
+
+def test_torch_comes_from_a_folder_that_has_it_or_else_from_its_own_index(project: Path) -> None:
+    wheels = project / "wheels"
+    wheels.mkdir()
+    settings = rf"global.find-links='\n/no/such\n{wheels}'"
+    folders = f"--find-links /no/such --find-links {wheels}"
+    _, command = installed(project, settings)
+    assert f"{folders} --torch-backend cpu" in command
+    (wheels / "torch-2.13.0+cpu-cp311.whl").touch()
+    _, command = installed(project, settings)
+    assert folders in command
+    assert "--torch-backend" not in command
+
+
+def installed(project: Path, pip_settings: str, **env: str) -> tuple[list[str], str]:
+    """Return the environment and the command line in which the script asked uv for the packages."""
+    binaries = project / ".venv" / "bin"
+    (project / ".venv" / ".setup-done").unlink()
+    (project / ".venv" / "pyvenv.cfg").write_text(f"command = python -m venv {project}/.venv\n")
+    (project / "pip-settings").write_text(pip_settings)
+    executable(binaries / "python", f'[[ $3 != config ]] || cat "{project}/pip-settings"')
+    python = executable(project / "fake-python", '[[ $2 != *print* ]] || echo "3.11"')
+    executable(
+        binaries / "uv",
+        f"""if [[ $1 == --version ]]; then echo "uv $UV"; exit; fi
+        if [[ $* == *requirements.txt* ]]; then env > {project}/env; echo "$*" > {project}/command; fi""",
+    )
+    script = (project / "scripts" / "setup.sh").read_text()
+    version = next(li for li in script.splitlines() if li.startswith("uv_version="))
+    done = setup(project, PYTHON=str(python), UV=version.partition("=")[2], **env)
+    assert done.returncode == 0, done.stderr
+    return (project / "env").read_text().splitlines(), (project / "command").read_text()
 
 
 def test_make_explains_every_target() -> None:
