@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +61,11 @@ def _power(axes: Any, methods: Mapping[str, Any]) -> None:
             style = {"linewidth": 2.4} if name in OURS else {"linewidth": 1, "alpha": 0.8}
             axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name,
                       color=colormaps["tab20"](number), **style)  # fmt: skip
-    axes.set_xscale("log")
+    _log_scale(axes.set_xscale, [x for line in axes.lines for x in line.get_xdata()])
     axes.set(xlabel="tokens of a check", ylabel="mean AUC over the faults", ylim=(0.4, 1.02))
     axes.set_title("Power against tokens, noisy track", loc="left", fontsize=10)
-    axes.legend(fontsize=7, ncol=2)
+    if axes.lines:
+        axes.legend(fontsize=7, ncol=2)
 
 
 def _delay(axes: Any, methods: Mapping[str, Any]) -> None:
@@ -76,13 +77,19 @@ def _delay(axes: Any, methods: Mapping[str, Any]) -> None:
             axes.plot(xs, ys, linestyle=line, marker="o", markersize=3, color=f"C{number}",
                       label=f"{family}: {name}")  # fmt: skip
     axes.invert_xaxis()
-    axes.set_yscale("log")
+    _log_scale(axes.set_yscale, [y for line in axes.lines for y in line.get_ydata()])
     axes.set(
         xlabel="intensity of the fault, as the power k of 2^-k", ylabel="checks until found (mean)"
     )
     axes.set_title("Delay against intensity, noisy track", loc="left", fontsize=10)
     if axes.lines:
         axes.legend(fontsize=7)
+
+
+def _log_scale(set_scale: Callable[[str], None], values: Sequence[float]) -> None:
+    """Make an axis logarithmic if it has something to show; matplotlib refuses one without positive values."""
+    if any(value > 0 for value in values):
+        set_scale("log")
 
 
 def _false_alarms(axes: Any, methods: Mapping[str, Any]) -> None:

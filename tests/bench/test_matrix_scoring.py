@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -130,6 +131,23 @@ def test_plots_are_drawn(result: dict[str, Any], tmp_path: Path) -> None:
         "matrix_power.png", "matrix_delay.png", "matrix_false_alarms.png"
     ]  # fmt: skip
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+
+
+@pytest.mark.parametrize("found", ["nothing", "no intensities", "no tokens"])
+def test_plots_are_drawn_of_what_little_was_found(
+    result: dict[str, Any], found: str, tmp_path: Path
+) -> None:
+    result = copy.deepcopy(result)
+    for one in result["tracks"]["noisy"]["methods"].values():
+        match found:
+            case "nothing":
+                one["faults"] = [fault | {"hits": 0} for fault in one["faults"]]
+                assert delays(one["faults"]), "the recorded faults have no intensities"
+            case "no intensities":
+                one["faults"] = []
+            case "no tokens":
+                one["by_tokens"] = []
+    assert all(file.stat().st_size for file in write_plots(result, tmp_path, "matrix"))
 
 
 def test_intensities_are_read_from_names() -> None:
