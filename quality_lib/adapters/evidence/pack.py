@@ -228,7 +228,11 @@ def _write_archive(pack: EvidencePack, staging: Path) -> None:
 
 
 def _owned_by_nobody(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    return member.replace(uid=0, gid=0, uname="", gname="", mode=_KEPT, deep=False)
+    # Not `member.replace(…)`: Debian's Python 3.11.2 does not have it.
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mode = _KEPT
+    return member
 
 
 def _check(tar: tarfile.TarFile, entry: PackEntry, archive: Path) -> None:
