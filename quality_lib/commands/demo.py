@@ -63,7 +63,7 @@ def demo(
                 sys.stdin.readline()
     except QualityError as error:
         stderr.print(
-            f"[bold red]the story broke off:[/] {escape(str(error))}",
+            f"[bold red]the story broke off:[/] {escape(_first_line(str(error)))}",
             highlight=False,
             soft_wrap=True,
         )
@@ -80,11 +80,17 @@ def _say(line: str) -> None:
     stderr.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
+def _first_line(told: str) -> str:
+    """Leave out the log that a failed step has shown already."""
+    return told.partition("\n")[0]
+
+
 def _table(story: Story) -> None:
     table = Table("", "step", "expected", "found", "seconds", title="What happened")
     for step in story.steps:
         mark = "[green]✓[/]" if step.is_as_expected else "[red]✗[/]"
-        table.add_row(mark, step.title, step.expected, escape(step.found), f"{step.seconds:.0f}")
+        found = escape(_first_line(step.found))
+        table.add_row(mark, step.title, step.expected, found, f"{step.seconds:.0f}")
     total = sum(step.seconds for step in story.steps)
     table.add_section()
     table.add_row("", "together", "", "", f"{total:.0f}")

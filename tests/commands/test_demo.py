@@ -24,8 +24,8 @@ class BrokenDemo:
     @contextmanager
     def running(self) -> Generator[Story]:
         self.story.steps.append(Step("first", "fine", "fine", 1.0, True))
-        self.story.steps.append(Step("second", "failed, changed", "HEALTHY, unchanged [/x]"))
-        raise ExpectationFailed("not as expected: HEALTHY [/x]")
+        self.story.steps.append(Step("second", "failed, changed", "HEALTHY, unchanged [/x]\nof the log"))
+        raise ExpectationFailed("not as expected: HEALTHY [/x]\nof the log")
         yield self.story
 
 
@@ -41,3 +41,6 @@ def test_a_step_that_fails_ends_with_1_and_shows_what_happened(
         assert [step["is_as_expected"] for step in story["steps"]] == [True, False]
     else:
         assert "HEALTHY, unchanged [/x]" in " ".join(done.stdout.split())
+        assert "the story broke off: not as expected: HEALTHY [/x]\n" in done.stderr
+        # The step itself has shown its log when it failed.
+        assert "of the log" not in done.stdout + done.stderr
