@@ -13,11 +13,11 @@ from pathlib import Path
 from bench.faults.engine_changes import Cache, Flags, Logits, Rope
 from bench.faults.fault import Change, Expected, Fault
 from bench.faults.folder_changes import Config, Template, Tokenizer
+from bench.faults.quantised import LINEAR, W8A8
 from bench.faults.request_change import Parameters, Truncation
 from bench.faults.weight_change import Weights
 from bench.faults.weight_steps import Step
 
-LINEAR = ("model.layers.*_proj.weight",)
 ATTENTION = ("model.layers.*.self_attn.*_proj.weight",)
 EVERY = ("*",)
 MATRICES = (*LINEAR, "model.embed_tokens.weight")
@@ -128,6 +128,7 @@ def _zeroed(given: Given, sizes: Sizes) -> list[Fault]:
 def _rounded(given: Given, sizes: Sizes) -> list[Fault]:
     return [
         Fault(5, "int8", "int8 weights", Weights((Step("int8", LINEAR),)), expected=Expected.CHANGED),
+        Fault(5, "w8a8", "int8 weights and activations", W8A8(), expected=Expected.CHANGED),
         Fault(6, "int4", "int4 weights", Weights((Step("int4", LINEAR),)), is_gross=True),
     ]  # fmt: skip
 

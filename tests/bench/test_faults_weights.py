@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load, load_file, save_file
 
 from bench.faults import worker_weights
 from bench.faults.fault import Fault, Target
+from bench.faults.quantised import W8A8, quantised
 from bench.faults.weight_change import Weights, changed_tensors, read_tensor
 from bench.faults.weight_steps import Flip, Step, chosen, drawn_flips, flipped, harmed
 from bench.faults.worker_undo import UndoStack, digest
@@ -165,6 +166,44 @@ def test_another_folder_replaces_tensors(folder: Path, tmp_path: Path) -> None:
     assert read_tensor(folder, NORM).float().unique().tolist() == [9.0]
     undo()
     assert read_tensor(folder, NORM).float().unique().numel() > 1
+
+
+def test_quantised_rows_are_the_nearest_of_255_values() -> None:
+    weight = torch.tensor([[1.0, -0.5, 0.003], [0.0, 0.0, 0.0]], dtype=torch.bfloat16)
+    integers, scale = quantised(weight)
+    assert integers.dtype == torch.int8
+    assert integers.tolist() == [[127, -64, 0], [0, 0, 0]]
+    assert scale.shape == (2, 1)
+    assert scale[0].item() == pytest.approx(1 / 127, rel=2**-8)
+
+
+def test_an_eight_bit_checkpoint_is_written_and_taken_back(folder: Path) -> None:
+    (folder / "config.json").write_text('{"x": 1}')
+    healthy = {file.name: file.read_bytes() for file in folder.iterdir()}
+    undo = Fault(5, "w8a8", "int8", W8A8()).apply(Target(folder=folder))
+    config = json.loads((folder / "config.json").read_text())
+    assert config["x"] == 1
+    assert config["quantization_config"]["quant_method"] == "compressed-tensors"
+    seen = load_file(folder / "model.safetensors")
+    assert {name for name, tensor in seen.items() if tensor.dtype == torch.int8} == {
+        Q, K, V, OUT, DOWN
+    }  # fmt: skip
+    old = load(healthy["model.safetensors"])
+    for name in (Q, DOWN):
+        near = seen[name].float() * seen[f"{name}_scale"].float()
+        # Half a step of rounding, and the scale's own rounding to bfloat16 over 127 steps.
+        assert (near - old[name].float()).abs().max() < seen[f"{name}_scale"].float().max()
+    assert torch.equal(seen[NORM], old[NORM])
+    undo()
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == healthy
+
+
+def test_a_model_without_linear_layers_is_refused_and_left_alone(tmp_path: Path) -> None:
+    save_file({NORM: torch.ones(4)}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(BadInput, match="no tensor is called"):
+        W8A8().apply(Target(folder=tmp_path), 0)
+    assert (tmp_path / "config.json").read_text() == "{}"
 
 
 def test_a_step_survives_the_way_to_the_worker() -> None:
