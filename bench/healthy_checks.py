@@ -243,16 +243,16 @@ def _run(args: argparse.Namespace) -> None:
     loads = tuple(map(int, args.loads.split(",")))
     starts = args.only or range(1, args.starts + 1)
     for start in starts:
-        if len(_made(work, [start])) >= args.checks:
+        if len(made_checks(work, [start])) >= args.checks:
             continue
         service = ServiceSettings(
             endpoint=f"http://127.0.0.1:{PORT + start - 1}", model="chat", weights=model
         )
         _one_start(Settings(services={"chat": service}), start, baseline, work, loads, args.checks)
-    checks = sorted(_made(work, starts), key=lambda check: (check.block.start, check.at))
+    checks = sorted(made_checks(work, starts), key=lambda check: (check.block.start, check.at))
     known = read_baseline(baseline)
     keys = {probe.key for check in checks for probe in check.probes}
-    found = result_of(checks, reference_of(known, keys), DriftLimits(), _platform(work, starts))
+    found = result_of(checks, reference_of(known, keys), DriftLimits(), platform_of(work, starts))
     text = json.dumps({**machine(), "model": model.name, "loads": loads, **found}, indent=1)
     print(text)
     if args.out:
@@ -264,7 +264,16 @@ def _run(args: argparse.Namespace) -> None:
     sys.exit(0 if is_met else 1)
 
 
-def _made(work: Path, starts: Iterable[int]) -> list[CheckReading]:
+def made_starts(work: Path) -> list[int]:
+    """Return the numbers of the starts of which a work folder has checks."""
+    return sorted(
+        int(path.parent.name.rpartition("-")[2])
+        for path in _folder(work, 1).parent.glob(f"*/{READINGS}")
+    )
+
+
+def made_checks(work: Path, starts: Iterable[int]) -> list[CheckReading]:
+    """Return the checks of some starts, as far as they are made."""
     paths = [_folder(work, start) / READINGS for start in starts]
     return [check for path in paths if path.exists() for check in _read(path)]
 
@@ -281,7 +290,7 @@ def _read(path: Path) -> list[CheckReading]:
         journal.close()
 
 
-def _platform(work: Path, starts: Iterable[int]) -> str:
+def platform_of(work: Path, starts: Iterable[int]) -> str:
     """Return where all starts ran; they must have asked the same of the same deployment.
 
     Raises:

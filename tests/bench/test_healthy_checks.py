@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bench.healthy_checks import (
-    _platform,
     cross_judged,
     different_answers,
     judge,
     most_per_year,
+    platform_of,
     result_of,
     seconds_by_mode,
     track,
@@ -115,9 +115,9 @@ def test_starts_of_two_deployments_are_not_put_together(tmp_path: Path) -> None:
         folder = tmp_path / "healthy" / f"start-{start:02}"
         folder.mkdir(parents=True)
         write_json(folder / PLAN, {"deployment_key": key, "platform": "p"})
-    assert _platform(tmp_path, [1, 2]) == "p"
+    assert platform_of(tmp_path, [1, 2]) == "p"
     with pytest.raises(BadInput, match="deployment_key") as told:
-        _platform(tmp_path, [1, 2, 3])
+        platform_of(tmp_path, [1, 2, 3])
     assert "start-03" in str(told.value)
 
 

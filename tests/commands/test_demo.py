@@ -24,7 +24,9 @@ class BrokenDemo:
     @contextmanager
     def running(self) -> Generator[Story]:
         self.story.steps.append(Step("first", "fine", "fine", 1.0, True))
-        self.story.steps.append(Step("second", "failed, changed", "HEALTHY, unchanged [/x]\nof the log"))
+        self.story.steps.append(
+            Step("second", "failed, changed", "HEALTHY, unchanged [/x]\nof the log")
+        )
         raise ExpectationFailed("not as expected: HEALTHY [/x]\nof the log")
         yield self.story
 

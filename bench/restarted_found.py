@@ -1,0 +1,194 @@
+"""After how many checks does the product page when a server was restarted on something that is not the same any more?
+
+    python -m bench.restarted_found [--work DIR] [--baseline DIR] [--checks 6] [--only NAME ...] [--out FILE]
+
+The calibration is learned from the healthy checks of ``bench.healthy_checks`` in the same work folder. Then a server
+is started on each deployment that differs from its start on (another checkpoint format, another configuration,
+another tokenizer, other flags), and on the healthy one again as the control that must stay silent. Each is asked the
+sentinel set as an hourly check does until somebody is paged. A server that refuses the requests is told as such: no data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.errors_told import errors_told
+from bench.faults.catalogue import MEDIUM, Given, catalogue
+from bench.faults.controls import controls
+from bench.faults.fault import Expected, Fault, Target, Where
+from bench.faults.model_copy import model_copy
+from bench.healthy_checks import made_checks, made_starts, platform_of
+from bench.matrix.record import WRITTEN
+from bench.measures import machine
+from bench.packaged import packaged_model
+from quality_lib import settings
+from quality_lib.adapters.engine.local import LocalEngine
+from quality_lib.adapters.engine.port import EngineSpec, running
+from quality_lib.adapters.files.baseline import read_baseline
+from quality_lib.adapters.files.cases import load_cases
+from quality_lib.adapters.stack.local_config import ENGINE_ARGS
+from quality_lib.drift.calibration import Calibration
+from quality_lib.drift.decision import decide
+from quality_lib.drift.limits import HOURLY_LOAD, DriftLimits
+from quality_lib.drift.reading import Block, CheckReading
+from quality_lib.drift.sequential import SequentialState
+from quality_lib.errors import BadInput, NoData
+from quality_lib.golden.learning import learn
+from quality_lib.golden.reading import WARM, reference_of
+from quality_lib.jobs.beside_run import BesideRun
+from quality_lib.jobs.clock import utc_now
+from quality_lib.jobs.sentinel import watched_keys
+from quality_lib.records import Tri
+from quality_lib.settings import ServiceSettings
+
+PORT = 18551
+RESTART = "restart"
+Ask = Callable[[int], CheckReading]
+"""Makes the check of that number."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the product said of one deployment."""
+
+    deployment: str
+    expected: Expected
+    checks: int
+    """Asked until somebody was paged, re-checks among them."""
+    changed_after: int | None
+    """Checks until *changed* was said; None: never."""
+    paged_after: int | None
+    unanswered: int
+    """Checks in which an answer was lost."""
+    severity: str
+    """Of the last check."""
+    reasons: tuple[str, ...]
+    """Of the last check, by code."""
+
+
+def found_of(
+    fault: Fault,
+    ask: Ask,
+    reference: CheckReading,
+    calibration: Calibration,
+    limits: DriftLimits,
+    checks: int,
+) -> Found:
+    """Feed hourly checks and their re-checks to the product's decision until it pages or ``checks`` are made."""
+    state, is_recheck = SequentialState(), False
+    changed_after = paged_after = None
+    unanswered = number = 0
+    severity = ""
+    reasons: tuple[str, ...] = ()
+    while number < checks and paged_after is None:
+        number += 1
+        reading = ask(number)
+        unanswered += any(probe.is_lost for probe in reading.probes)
+        decision = decide(
+            reading, reference, calibration, state, limits,
+            is_recheck=is_recheck, platform=calibration.platform,
+        )  # fmt: skip
+        state, is_recheck = decision.state, decision.needs_recheck
+        severity = str(decision.severity)
+        reasons = tuple(str(reason.code) for reason in decision.reasons)
+        if changed_after is None and decision.changed is Tri.YES:
+            changed_after = number
+        if decision.pages:
+            paged_after = number
+    return Found(
+        fault.name, fault.expected, number, changed_after, paged_after, unanswered, severity, reasons
+    )  # fmt: skip
+
+
+def is_right(found: Found) -> bool:
+    """Return whether a control stayed silent, or a change was paged."""
+    return (found.paged_after is None) == (found.expected is Expected.SILENT)
+
+
+def deployments(only: list[str]) -> list[Fault]:
+    """Return the control and the deployments that differ from their start on.
+
+    Raises:
+        BadInput: one that is asked for does not exist.
+    """
+    faults = [
+        *(control.fault for control in controls() if control.fault.name == RESTART),
+        *(fault for fault in catalogue(Given(), MEDIUM) if fault.needs_restart),
+    ]
+    names = [fault.name for fault in faults]
+    if unknown := sorted(set(only) - set(names)):
+        raise BadInput(f"there is no {', '.join(unknown)}", fix=f"choose among {', '.join(names)}")
+    return [fault for fault in faults if not only or fault.name in only]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--work", type=Path, help="folder of the healthy checks")
+    parser.add_argument("--baseline", type=Path, help="default: the one in the work folder")
+    parser.add_argument("--checks", type=int, default=6, help="at most, of each deployment")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    with errors_told():
+        _run(args)
+
+
+def _run(args: argparse.Namespace) -> None:
+    work = args.work or settings.home() / "bench-healthy"
+    folder = args.baseline or work / "baseline"
+    starts = made_starts(work)
+    healthy = made_checks(work, starts)
+    if not healthy:
+        raise NoData(f"{work} holds no healthy checks: run python -m bench.healthy_checks first")
+    baseline, limits = read_baseline(folder), DriftLimits()
+    healthy_model = packaged_model()
+    service = ServiceSettings(
+        endpoint=f"http://127.0.0.1:{PORT}", model="chat", weights=healthy_model
+    )
+    keys = watched_keys(service, baseline, None)
+    reference = reference_of(baseline, {p.key for check in healthy for p in check.probes})
+    calibration = learn(healthy, reference, limits, platform_of(work, starts))
+    cases = load_cases(service.golden.cases)
+    told = []
+    for fault in deployments(args.only):
+        _say(f"{fault.name}: starting")
+        beside = BesideRun(service, cases, baseline, fault.name, utc_now, None)
+
+        def ask(number: int, beside: BesideRun = beside, name: str = fault.name) -> CheckReading:
+            return beside.ask(f"check-{number}", Block(name, HOURLY_LOAD, WARM), keys)
+
+        with model_copy(healthy_model, work / f"model-{fault.name}", WRITTEN) as model:
+            flags: list[str] = []
+            is_folder = Where.FOLDER in fault.change.places
+            fault.apply(Target(folder=model if is_folder else None, flags=flags))
+            spec = EngineSpec(model, "chat", args=(*ENGINE_ARGS, *flags), port=PORT)
+            with running(LocalEngine(work / "engine"), spec, timeout_s=600.0):
+                found = found_of(fault, ask, reference, calibration, limits, args.checks)
+        _say(f"{fault.name}: {'as expected' if is_right(found) else 'NOT as expected'}, {found}")
+        told.append(found)
+    result = {
+        **machine(),
+        "calibrated_on": calibration.checks,
+        "starts": len(starts),
+        "deployments": [asdict(found) for found in told],
+    }
+    text = json.dumps(result, indent=1)
+    print(text)
+    if args.out:
+        args.out.write_text(text + "\n", encoding="utf-8")
+    sys.exit(0 if all(map(is_right, told)) else 1)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
