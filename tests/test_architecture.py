@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,21 @@ def test_parsing_the_dags_imports_no_heavy_library() -> None:
     )
     # All are parsed in one process, so the first that is named is the one that has imported it.
     assert json.loads(done.stdout.splitlines()[-1]) == {str(file): [] for file in DAGS}
+
+
+def test_no_pattern_repeats_a_group_without_going_back() -> None:
+    """Python before 3.11.5 matches possessive groups and atomic ones wrongly (gh-106052); Debian 12 has 3.11.2."""
+    wrong = re.compile(r"\)(?:[*+?]|\{\d+(?:,\d*)?\})\+|\(\?>")
+    assert wrong.search(r"(?:ab)*+") and wrong.search(r"(?>ab)")
+    assert not wrong.search(r"[ab]{1,64}+(?:c)+d*+")
+    files = [*(ROOT / "quality_lib").rglob("*.py"), *(ROOT / "plugins").rglob("*.py")]
+    found = {
+        f"{file.relative_to(ROOT)}:{number}"
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if wrong.search(line)
+    }
+    assert not found
 
 
 def test_only_the_package_speaks_to_the_command_line() -> None:

@@ -54,7 +54,7 @@ SHAPES: tuple[SecretShape, ...] = (
         # A block that was cut off goes to the end of the text.
         re.compile(
             r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-            r"(?:(?!-----END )[\s\S])*+(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?"
+            r"[\s\S]*?(?:(?=-----END )|\Z)(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?"
         ),
     ),
     SecretShape(
