@@ -118,7 +118,9 @@ def _show(story: Story) -> None:
     _phases(story)
     for report in story.reports:
         stdout.print(f"\n[bold]{escape(report['headline'])}[/]", highlight=False)
-        stdout.print(f"  report  {report['file']}\n  MLflow  {report['url']}", soft_wrap=True)
+        if report["file"]:  # a post-mortem is in MLflow alone
+            stdout.print(f"  report  {report['file']}", soft_wrap=True)
+        stdout.print(f"  MLflow  {report['url']}", soft_wrap=True)
     for alert in story.alerts:
         if alert.get("severity") == "critical":
             stdout.print(f"\nalert received: {alert.get('headline')}", soft_wrap=True, markup=False)

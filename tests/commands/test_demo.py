@@ -46,3 +46,24 @@ def test_a_step_that_fails_ends_with_1_and_shows_what_happened(
         assert "the story broke off: not as expected: HEALTHY [/x]\n" in done.stderr
         # The step itself has shown its log when it failed.
         assert "of the log" not in done.stdout + done.stderr
+
+
+class GoodDemo(BrokenDemo):
+    """Ends as expected, with a report in a file and one in MLflow alone."""
+
+    @contextmanager
+    def running(self) -> Generator[Story]:
+        self.story.steps.append(Step("first", "fine", "fine", 1.0, True))
+        self.story.reports += [
+            {"headline": "HEALTHY [/x]", "file": "/runs/report.html", "url": "http://m/1"},
+            {"headline": "post-mortem", "file": "", "url": "http://m/2"},
+        ]
+        yield self.story
+
+
+def test_a_report_that_is_in_mlflow_alone_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "Demo", GoodDemo)
+    done = CliRunner().invoke(app, ["demo", "--no-wait"])
+    assert done.exit_code == 0
+    assert "HEALTHY [/x]\n  report  /runs/report.html\n  MLflow  http://m/1\n" in done.stdout
+    assert "post-mortem\n  MLflow  http://m/2\n" in done.stdout
