@@ -25,6 +25,8 @@ BENCHES: dict[str, list[str]] = {
     "live_fingerprint": ["--out", str(RESULTS / "live_fingerprint.json")],
     "flips_found": ["--out", str(RESULTS / "flips_found.json")],
     "healthy_checks": ["--out", str(RESULTS / "healthy_checks.json")],
+    # By the checks that the line above has kept.
+    "restarted_found": ["--out", str(RESULTS / "restarted_found.json")],
     "guard_overhead": ["--rounds", "5", "--out", str(RESULTS / "guard_overhead.json")],
 }
 
