@@ -12,6 +12,7 @@ import pytest
 
 from bench.matrix.halves import split
 from bench.matrix.methods import every_method, product
+from bench.matrix.parquet_files import read_checks
 from bench.matrix.plots import delays, write_plots
 from bench.matrix.recording import HEALTHY, Check, Row, Track
 from bench.matrix.scoring import (
@@ -148,6 +149,20 @@ def test_plots_are_drawn_of_what_little_was_found(
             case "no tokens":
                 one["by_tokens"] = []
     assert all(file.stat().st_size for file in write_plots(result, tmp_path, "matrix"))
+
+
+def test_the_recordings_in_the_repository_are_those_of_their_result() -> None:
+    results = Path(__file__).parents[2] / "bench" / "results"
+    checks = read_checks(results / "matrix_short" / "recordings")
+    told = json.loads((results / "matrix_short.json").read_text())
+    assert told["form"] == "short form"
+    assert told["recordings"] == {
+        "checks": len(checks), "probes": sum(len(one.rows) for one in checks)
+    }  # fmt: skip
+    found = score_tracks(checks, [product.METHOD], runs=2)
+    for name, one in result_of(found)["tracks"].items():
+        method = one["methods"]["product, one check"]
+        assert method == told["tracks"][name]["methods"]["product, one check"]
 
 
 def test_intensities_are_read_from_names() -> None:
