@@ -63,7 +63,7 @@ def demo(
                 sys.stdin.readline()
     except QualityError as error:
         stderr.print(
-            f"[bold red]the story broke off:[/] {escape(_first_line(str(error)))}",
+            f"[bold red]the story broke off:[/] {escape(_not_twice(str(error), story.story))}",
             highlight=False,
             soft_wrap=True,
         )
@@ -81,8 +81,12 @@ def _say(line: str) -> None:
 
 
 def _first_line(told: str) -> str:
-    """Leave out the log that a failed step has shown already."""
     return told.partition("\n")[0]
+
+
+def _not_twice(told: str, story: Story) -> str:
+    """Leave out the log of an error that the failed step has shown already."""
+    return _first_line(told) if any(step.found == told for step in story.steps) else told
 
 
 def _table(story: Story) -> None:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from quality_lib.cli import app
 from quality_lib.commands import demo as command
+from quality_lib.errors import OutsideFailure
 from quality_lib.jobs.demo_story import ExpectationFailed, Step, Story
 
 
@@ -24,10 +25,9 @@ class BrokenDemo:
     @contextmanager
     def running(self) -> Generator[Story]:
         self.story.steps.append(Step("first", "fine", "fine", 1.0, True))
-        self.story.steps.append(
-            Step("second", "failed, changed", "HEALTHY, unchanged [/x]\nof the log")
-        )
-        raise ExpectationFailed("not as expected: HEALTHY [/x]\nof the log")
+        told = "HEALTHY, unchanged [/x]\nof the log"
+        self.story.steps.append(Step("second", "failed, changed", told))
+        raise ExpectationFailed(told)
         yield self.story
 
 
@@ -43,7 +43,7 @@ def test_a_step_that_fails_ends_with_1_and_shows_what_happened(
         assert [step["is_as_expected"] for step in story["steps"]] == [True, False]
     else:
         assert "HEALTHY, unchanged [/x]" in " ".join(done.stdout.split())
-        assert "the story broke off: not as expected: HEALTHY [/x]\n" in done.stderr
+        assert "the story broke off: HEALTHY, unchanged [/x]\n" in done.stderr
         # The step itself has shown its log when it failed.
         assert "of the log" not in done.stdout + done.stderr
 
@@ -67,3 +67,19 @@ def test_a_report_that_is_in_mlflow_alone_names_no_file(monkeypatch: pytest.Monk
     assert done.exit_code == 0
     assert "HEALTHY [/x]\n  report  /runs/report.html\n  MLflow  http://m/1\n" in done.stdout
     assert "post-mortem\n  MLflow  http://m/2\n" in done.stdout
+
+
+class Unable(BrokenDemo):
+    """Breaks off outside of any step."""
+
+    @contextmanager
+    def running(self) -> Generator[Story]:
+        raise OutsideFailure("no port is free\nFix: end what holds them")
+        yield self.story
+
+
+def test_an_error_that_no_step_has_shown_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "Demo", Unable)
+    done = CliRunner().invoke(app, ["demo", "--no-wait"])
+    assert done.exit_code == 3
+    assert "the story broke off: no port is free\nFix: end what holds them\n" in done.stderr
