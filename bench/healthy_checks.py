@@ -25,6 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from bench.decisions import decisions
 from bench.errors_told import errors_told
 from bench.measures import machine
 from bench.packaged import packaged_model
@@ -36,10 +37,9 @@ from quality_lib.adapters.files.readings import PLAN, READINGS, ReadingsJournal
 from quality_lib.adapters.stack.local_config import ENGINE_ARGS
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
-from quality_lib.drift.decision import decide
 from quality_lib.drift.limits import HOURLY_LOAD, DriftLimits
 from quality_lib.drift.reading import CheckReading, Key
-from quality_lib.drift.sequential import SequentialState, alarm_level
+from quality_lib.drift.sequential import alarm_level
 from quality_lib.errors import BadInput, NoData
 from quality_lib.golden.learning import learn
 from quality_lib.golden.reading import DECODED, is_decoded, reference_of
@@ -82,26 +82,16 @@ def judge(
     limits: DriftLimits,
 ) -> Judged:
     """Feed healthy checks through the product's decision, one after the other."""
-    state, wants_more = SequentialState(), False
     rechecks = pages = changed = silent = 0
     highest = 0.0
-    for reading in checks:
-        decision = decide(
-            reading,
-            reference,
-            calibration,
-            state,
-            limits,
-            is_recheck=wants_more,
-            platform=calibration.platform,
-        )
-        rechecks += wants_more
+    for told in decisions(checks, reference, calibration, limits):
+        decision = told.decision
+        rechecks += told.is_recheck
         pages += decision.pages
         changed += decision.changed is Tri.YES
         silent += decision.changed is Tri.UNKNOWN and not decision.needs_recheck
         if decision.evidence:
             highest = max(highest, decision.evidence.level)
-        state, wants_more = decision.state, decision.needs_recheck
     return Judged(
         checks=len(checks) - rechecks,
         rechecks=rechecks,

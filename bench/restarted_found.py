@@ -17,13 +17,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.decisions import decisions
 from bench.errors_told import errors_told
 from bench.faults.catalogue import MEDIUM, Given, catalogue
 from bench.faults.controls import controls
-from bench.faults.fault import Expected, Fault, Target, Where
-from bench.faults.model_copy import model_copy
+from bench.faults.fault import Expected, Fault
 from bench.healthy_checks import made_checks, made_starts, platform_of
-from bench.matrix.record import WRITTEN
+from bench.matrix.record import altered_model
 from bench.measures import machine
 from bench.packaged import packaged_model
 from quality_lib import settings
@@ -33,10 +33,8 @@ from quality_lib.adapters.files.baseline import read_baseline
 from quality_lib.adapters.files.cases import load_cases
 from quality_lib.adapters.stack.local_config import ENGINE_ARGS
 from quality_lib.drift.calibration import Calibration
-from quality_lib.drift.decision import decide
 from quality_lib.drift.limits import HOURLY_LOAD, DriftLimits
 from quality_lib.drift.reading import Block, CheckReading
-from quality_lib.drift.sequential import SequentialState
 from quality_lib.errors import BadInput, NoData
 from quality_lib.golden.learning import learn
 from quality_lib.golden.reading import WARM, reference_of
@@ -80,26 +78,21 @@ def found_of(
     checks: int,
 ) -> Found:
     """Feed hourly checks and their re-checks to the product's decision until it pages or ``checks`` are made."""
-    state, is_recheck = SequentialState(), False
     changed_after = paged_after = None
     unanswered = number = 0
     severity = ""
     reasons: tuple[str, ...] = ()
-    while number < checks and paged_after is None:
-        number += 1
-        reading = ask(number)
-        unanswered += any(probe.is_lost for probe in reading.probes)
-        decision = decide(
-            reading, reference, calibration, state, limits,
-            is_recheck=is_recheck, platform=calibration.platform,
-        )  # fmt: skip
-        state, is_recheck = decision.state, decision.needs_recheck
-        severity = str(decision.severity)
-        reasons = tuple(str(reason.code) for reason in decision.reasons)
-        if changed_after is None and decision.changed is Tri.YES:
+    # Lazily: a check is asked when the one before it has been judged.
+    asked = map(ask, range(1, checks + 1))
+    for number, told in enumerate(decisions(asked, reference, calibration, limits), 1):
+        unanswered += any(probe.is_lost for probe in told.reading.probes)
+        severity = str(told.decision.severity)
+        reasons = tuple(str(reason.code) for reason in told.decision.reasons)
+        if changed_after is None and told.decision.changed is Tri.YES:
             changed_after = number
-        if decision.pages:
+        if told.decision.pages:
             paged_after = number
+            break
     return Found(
         fault.name, fault.expected, number, changed_after, paged_after, unanswered, severity, reasons
     )  # fmt: skip
@@ -164,10 +157,7 @@ def _run(args: argparse.Namespace) -> None:
         def ask(number: int, beside: BesideRun = beside, name: str = fault.name) -> CheckReading:
             return beside.ask(f"check-{number}", Block(name, HOURLY_LOAD, WARM), keys)
 
-        with model_copy(healthy_model, work / f"model-{fault.name}", WRITTEN) as model:
-            flags: list[str] = []
-            is_folder = Where.FOLDER in fault.change.places
-            fault.apply(Target(folder=model if is_folder else None, flags=flags))
+        with altered_model(healthy_model, work, fault) as (model, flags):
             spec = EngineSpec(model, "chat", args=(*ENGINE_ARGS, *flags), port=PORT)
             with running(LocalEngine(work / "engine"), spec, timeout_s=600.0):
                 found = found_of(fault, ask, reference, calibration, limits, args.checks)

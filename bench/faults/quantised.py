@@ -11,11 +11,10 @@ from typing import Any
 from bench.faults.fault import Target, Undo, Where
 from bench.faults.folder_changes import rewrite_file
 from bench.faults.weight_change import read_tensor
-from bench.faults.weight_steps import chosen
+from bench.faults.weight_steps import INT8_LEVELS, chosen, in_steps
 from quality_lib.adapters.model.safetensors_files import tensors_of
 
 LINEAR = ("model.layers.*_proj.weight",)
-LEVELS = 127
 WEIGHTS = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel", "dynamic": False}
 ACTIVATIONS = {**WEIGHTS, "strategy": "token", "dynamic": True}
 SCHEME = {
@@ -61,10 +60,8 @@ def quantised(weight: Any) -> tuple[Any, Any]:
     """Return a matrix as int8 of the same shape and a scale of shape (rows, 1): rounding to nearest, symmetric."""
     import torch
 
-    values = weight.float()
-    scale = values.abs().amax(dim=1, keepdim=True).clamp_min(1e-12) / LEVELS
-    rounded = (values / scale).round().clamp(-LEVELS, LEVELS)
-    return rounded.to(torch.int8), scale.to(weight.dtype)
+    steps, scale = in_steps(weight.float(), INT8_LEVELS)
+    return steps.to(torch.int8), scale.to(weight.dtype)
 
 
 def _with_scheme(text: str) -> str:

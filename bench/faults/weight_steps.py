@@ -11,6 +11,8 @@ from typing import Any
 from quality_lib.errors import BadInput
 
 SIGN_BIT = 15
+INT8_LEVELS = 127
+"""On each side of zero, symmetric."""
 GROUP = 32
 """Columns that share a scale in four-bit rounding, as in the usual 4-bit formats."""
 
@@ -127,7 +129,7 @@ def _scale(tensor: Any, step: Step, seed: int) -> Any:
 
 def _round_rows(tensor: Any, step: Step, seed: int) -> Any:
     """Round to 8 bits with one scale for each output channel."""
-    return _rounded(tensor.float(), 127, -1) if tensor.dim() == 2 else tensor
+    return _rounded(tensor.float(), INT8_LEVELS) if tensor.dim() == 2 else tensor
 
 
 def _round_groups(tensor: Any, step: Step, seed: int) -> Any:
@@ -135,12 +137,18 @@ def _round_groups(tensor: Any, step: Step, seed: int) -> Any:
     if tensor.dim() != 2 or tensor.shape[1] % GROUP:
         return tensor
     groups = tensor.float().view(tensor.shape[0], -1, GROUP)
-    return _rounded(groups, 7, -1).view(tensor.shape)
+    return _rounded(groups, 7).view(tensor.shape)
 
 
-def _rounded(values: Any, levels: int, dim: int) -> Any:
-    scale = values.abs().amax(dim=dim, keepdim=True).clamp_min(1e-12) / levels
-    return (values / scale).round().clamp(-levels, levels) * scale
+def _rounded(values: Any, levels: int) -> Any:
+    steps, scale = in_steps(values, levels)
+    return steps * scale
+
+
+def in_steps(values: Any, levels: int) -> tuple[Any, Any]:
+    """Round along the last axis to whole steps of -levels to levels; returns steps and one scale a row (..., 1)."""
+    scale = values.abs().amax(dim=-1, keepdim=True).clamp_min(1e-12) / levels
+    return (values / scale).round().clamp(-levels, levels), scale
 
 
 def _noise(tensor: Any, step: Step, seed: int) -> Any:

@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bench.decisions import decisions
 from bench.faults.weight_steps import seed_of
 from bench.matrix.halves import Halves
 from bench.matrix.methods.product import limits_for, reading_of
@@ -69,18 +70,13 @@ class _Endpoint:
 
     def hours_until_page(self, checks: Iterator[CheckReading]) -> int | None:
         """Feed checks until a page; None: not within the most hours."""
-        state, is_recheck = SequentialState(), False
-        hours = 1
-        for reading in checks:
-            told = decide(
-                reading, self.reference, self.known, state, self.limits, is_recheck=is_recheck
-            )
-            if told.pages:
-                return hours
-            state, is_recheck = told.state, told.needs_recheck
-            hours += not is_recheck
+        hours = 0
+        for told in decisions(checks, self.reference, self.known, self.limits):
+            hours += not told.is_recheck
             if hours > self.most_hours:
                 return None
+            if told.decision.pages:
+                return hours
         return None
 
 

@@ -99,16 +99,16 @@ def record(
         if time.monotonic() > place.until:
             return False
         assert unit.fault is not None
-        with altered_model(place, unit.fault) as (model, flags):
+        with altered_model(place.model, place.work, unit.fault) as (model, flags):
             serve(place, model, flags, [unit], progress)
     return not place.open([*shared, *alone])
 
 
 @contextmanager
-def altered_model(place: Place, fault: Fault) -> Generator[tuple[Path, tuple[str, ...]]]:
+def altered_model(model: Path, work: Path, fault: Fault) -> Generator[tuple[Path, tuple[str, ...]]]:
     """Give the folder and the arguments of a server that is broken from its start."""
     is_folder = Where.FOLDER in fault.change.places
-    with model_copy(place.model, place.work / f"model-{fault.name}", WRITTEN) as folder:
+    with model_copy(model, work / f"model-{fault.name}", WRITTEN) as folder:
         flags: list[str] = []
         fault.apply(Target(folder=folder if is_folder else None, flags=flags))
         yield folder, tuple(flags)

@@ -22,19 +22,7 @@ from quality_lib.adapters.files.run_folder import write_json
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.reading import Block, CheckReading
 from quality_lib.errors import BadInput
-from tests.drift.readings import LIMITS, QUIET, REFERENCE, Server, check
-
-
-def made_by(server: Server, starts: int = 8) -> list[CheckReading]:
-    """Return six bursts of every load and cache at every start."""
-    return [
-        server.read(Block(f"start{start}", load, cache), burst=f"{start}-{load}-{cache}-{burst}")
-        for start in range(starts)
-        for load in (1, 4, 16)
-        for cache in ("cold", "warm")
-        for burst in range(6)
-        for _ in range(3)
-    ]
+from tests.drift.readings import LIMITS, QUIET, REFERENCE, Server, check, made_by
 
 
 @pytest.fixture(scope="module")

@@ -261,10 +261,16 @@ def test_time_that_has_run_out_is_told(place: Place) -> None:
 
 
 def test_an_altered_server_gets_its_own_folder_and_flags(place: Place) -> None:
-    with altered_model(place, Fault(9, "rope", "k", Config({"theta": 2}))) as (folder, flags):
+    with altered_model(place.model, place.work, Fault(9, "rope", "k", Config({"theta": 2}))) as (
+        folder,
+        flags,
+    ):
         assert (folder / "config.json").read_text() != (place.model / "config.json").read_text()
         assert flags == ()
     assert not folder.exists()
-    with altered_model(place, Fault(15, "short", "k", Flags(("--x", "1")))) as (folder, flags):
+    with altered_model(place.model, place.work, Fault(15, "short", "k", Flags(("--x", "1")))) as (
+        folder,
+        flags,
+    ):
         assert (folder / "config.json").read_text() == (place.model / "config.json").read_text()
         assert flags == ("--x", "1")

@@ -12,9 +12,8 @@ from bench.healthy_checks import made_starts
 from bench.restarted_found import Found, deployments, found_of, is_right
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
-from quality_lib.drift.reading import Block
 from quality_lib.errors import BadInput
-from tests.drift.readings import CASES, LIMITS, QUIET, REFERENCE, Server
+from tests.drift.readings import CASES, LIMITS, QUIET, REFERENCE, Server, made_by
 
 CHANGED = Fault(5, "w8a8", "int8", W8A8(), expected=Expected.CHANGED)
 CONTROL = Fault(0, "restart", "restart", W8A8(), expected=Expected.SILENT)
@@ -22,13 +21,7 @@ CONTROL = Fault(0, "restart", "restart", W8A8(), expected=Expected.SILENT)
 
 @pytest.fixture(scope="module")
 def calibration() -> Calibration:
-    server = Server(1)
-    readings = [
-        server.read(Block(f"start{start}", load, cache), burst=f"{start}-{load}-{cache}-{burst}")
-        for start in range(4) for load in (1, 4, 16) for cache in ("cold", "warm")
-        for burst in range(6) for _ in range(3)
-    ]  # fmt: skip
-    return calibrate(readings, REFERENCE, LIMITS, "")
+    return calibrate(made_by(Server(1), starts=4), REFERENCE, LIMITS, "")
 
 
 def _found(fault: Fault, server: Server, calibration: Calibration, **read: list[str]) -> Found:

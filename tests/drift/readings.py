@@ -110,3 +110,15 @@ def healthy_checks(server: Server, each: int = 12, starts: int = 4) -> list[Chec
         for block in blocks(starts)
         for number in range(each)
     ]
+
+
+def made_by(server: Server, starts: int = 8) -> list[CheckReading]:
+    """Return six bursts of every load and cache at every start."""
+    return [
+        server.read(Block(f"start{start}", load, cache), burst=f"{start}-{load}-{cache}-{burst}")
+        for start in range(starts)
+        for load in (1, 4, 16)
+        for cache in ("cold", "warm")
+        for burst in range(6)
+        for _ in range(3)
+    ]
