@@ -62,15 +62,16 @@ def demo(
                 stdout.print("\nEverything still runs. Press Enter to end it.")
                 sys.stdin.readline()
     except QualityError as error:
-        stderr.print(
-            f"[bold red]the story broke off:[/] {escape(_not_twice(str(error), story.story))}",
-            highlight=False,
-            soft_wrap=True,
-        )
         if as_json:
             emit_json(story.story)
         else:
             _table(story.story)
+        # The reason comes last: that is what a person sees, and what a build keeps of a long output.
+        stderr.print(
+            f"[bold red]the story broke off:[/] {escape(str(error))}",
+            highlight=False,
+            soft_wrap=True,
+        )
         raise typer.Exit(error.exit_code) from None
     if not as_json:
         stdout.print("Nothing is left running. `make up` opens the same stack again.")
@@ -80,21 +81,11 @@ def _say(line: str) -> None:
     stderr.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
-def _first_line(told: str) -> str:
-    return told.partition("\n")[0]
-
-
-def _not_twice(told: str, story: Story) -> str:
-    """Leave out the log of an error that the failed step has shown already."""
-    return _first_line(told) if any(step.found == told for step in story.steps) else told
-
-
 def _table(story: Story) -> None:
     table = Table("", "step", "expected", "found", "seconds", title="What happened")
     for step in story.steps:
         mark = "[green]✓[/]" if step.is_as_expected else "[red]✗[/]"
-        found = escape(_first_line(step.found))
-        table.add_row(mark, step.title, step.expected, found, f"{step.seconds:.0f}")
+        table.add_row(mark, step.title, step.expected, escape(step.headline), f"{step.seconds:.0f}")
     total = sum(step.seconds for step in story.steps)
     table.add_section()
     table.add_row("", "together", "", "", f"{total:.0f}")

@@ -17,15 +17,20 @@ from quality_lib.adapters.stack.alert_receiver import AlertReceiver, receiving
 from quality_lib.adapters.stack.user_load import UserLoad, by_phase
 from quality_lib.jobs.clock import utc_now
 from quality_lib.jobs.demo_stage import SERVICE, Stage
-from quality_lib.jobs.demo_story import ExpectationFailed, Say, Step, Story, expect
+from quality_lib.jobs.demo_story import (
+    ExpectationFailed,
+    Say,
+    Step,
+    Story,
+    expect,
+    failed_tasks,
+)
 from quality_lib.jobs.demo_traffic import REQUESTS, garbage_test, score_traffic
 from quality_lib.snapshots.ports import SERVING
 from quality_lib.wiring import snapshot_store
 
 ALERT_TIMEOUT_S = 30.0
 DAG_TIMEOUT_S = 1800.0
-GROUP_MARK = "group::"
-"""In lines that only fold a log in Airflow's pages."""
 
 FULL, USUAL = 1, 8
 """The story asks the core cases and every such other case."""
@@ -206,8 +211,7 @@ class Demo:
                 mark = (task.task_id, task.map_index, str(task.state))
                 if task.state and mark not in shown:
                     shown.add(mark)
-                    number = f"[{task.map_index}]" if task.map_index > 0 else ""
-                    self._say(f"  {dag}.{task.task_id}{number}: {task.state}")
+                    self._say(f"  {dag}.{task.name}: {task.state}")
                     if on_task is not None:
                         on_task(task)
 
@@ -215,11 +219,10 @@ class Demo:
         self.story.run_urls.append(airflow.run_url(dag, run_id))
         if state != expected_state:
             bad = [t for t in airflow.task_states(dag, run_id) if t.state == "failed"]
-            log = airflow.task_log(dag, run_id, bad[0]) if bad else "no task failed"
-            lines = [line for line in log.splitlines() if GROUP_MARK not in line]
+            log = airflow.task_log(dag, run_id, bad[0]) if bad else ""
             raise ExpectationFailed(
-                f"{dag} ended as {state}, expected {expected_state}; the last lines of the log:\n"
-                + "\n".join(lines[-15:])
+                f"{dag} ended as {state}, expected {expected_state}; "
+                + failed_tasks([task.name for task in bad], log)
             )
 
     def _note_moves(self, run_id: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,12 @@ from quality_lib.adapters.stack.user_load import Phase
 from quality_lib.errors import QualityError
 
 Say = Callable[[str], None]
+
+LOG_LINES = 15
+"""So much of a failed task's log is shown; all of it is in Airflow."""
+
+GROUP_MARK = "group::"
+"""In lines that only fold a log in Airflow's pages."""
 
 
 class ExpectationFailed(QualityError):
@@ -31,6 +37,11 @@ class Step:
     found: str = ""
     seconds: float = 0.0
     is_as_expected: bool = False
+
+    @property
+    def headline(self) -> str:
+        """What was found, without the log that may follow it."""
+        return self.found.partition("\n")[0]
 
 
 @dataclass
@@ -69,7 +80,16 @@ class Story:
             raise
         finally:
             step.seconds = time.monotonic() - began
-            say(f"{'✓' if step.is_as_expected else '✗'} {title}: {step.found}")
+            say(f"{'✓' if step.is_as_expected else '✗'} {title}: {step.headline}")
+
+
+def failed_tasks(names: Sequence[str], log: str) -> str:
+    """Return which tasks of a run have failed, and how the log of the first one ends."""
+    if not names:
+        return "no task failed"
+    lines = [line for line in log.splitlines() if GROUP_MARK not in line]
+    ends = f"failed: {', '.join(names)}; the log of {names[0]} ends with:"
+    return "\n".join([ends, *lines[-LOG_LINES:]])
 
 
 def expect(condition: object, what: str) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from quality_lib.cli import app
 from quality_lib.commands import demo as command
 from quality_lib.errors import OutsideFailure
-from quality_lib.jobs.demo_story import ExpectationFailed, Step, Story
+from quality_lib.jobs.demo_story import ExpectationFailed, Step, Story, failed_tasks
 
 
 class BrokenDemo:
@@ -43,9 +43,9 @@ def test_a_step_that_fails_ends_with_1_and_shows_what_happened(
         assert [step["is_as_expected"] for step in story["steps"]] == [True, False]
     else:
         assert "HEALTHY, unchanged [/x]" in " ".join(done.stdout.split())
-        assert "the story broke off: HEALTHY, unchanged [/x]\n" in done.stderr
-        # The step itself has shown its log when it failed.
-        assert "of the log" not in done.stdout + done.stderr
+        # In the table the headline alone; the reason with its log is the last that is said.
+        assert "of the log" not in done.stdout
+        assert done.output.endswith("the story broke off: HEALTHY, unchanged [/x]\nof the log\n")
 
 
 class GoodDemo(BrokenDemo):
@@ -78,8 +78,16 @@ class Unable(BrokenDemo):
         yield self.story
 
 
-def test_an_error_that_no_step_has_shown_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_outside_of_any_step_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "Demo", Unable)
     done = CliRunner().invoke(app, ["demo", "--no-wait"])
     assert done.exit_code == 3
-    assert "the story broke off: no port is free\nFix: end what holds them\n" in done.stderr
+    assert done.output.endswith("the story broke off: no port is free\nFix: end what holds them\n")
+
+
+def test_a_failed_run_names_its_tasks_and_how_the_log_of_the_first_ends() -> None:
+    log = "\n".join(["::group::Details", *(f"line {n}" for n in range(20)), "::endgroup::"])
+    told = failed_tasks(["move[2]", "recover"], log).splitlines()
+    assert told[0] == "failed: move[2], recover; the log of move[2] ends with:"
+    assert told[1:] == [f"line {n}" for n in range(5, 20)]
+    assert failed_tasks([], "") == "no task failed"

@@ -28,6 +28,11 @@ class TaskState:
     """Airflow's word; ``None`` before the scheduler has seen it."""
     try_number: int
 
+    @property
+    def name(self) -> str:
+        """The task, with its number where it is not the only or first one of its kind."""
+        return f"{self.task_id}[{self.map_index}]" if self.map_index > 0 else self.task_id
+
 
 @dataclass(frozen=True)
 class ImportProblem:
