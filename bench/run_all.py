@@ -27,6 +27,7 @@ BENCHES: dict[str, list[str]] = {
     "healthy_checks": ["--out", str(RESULTS / "healthy_checks.json")],
     # By the checks that the line above has kept.
     "restarted_found": ["--out", str(RESULTS / "restarted_found.json")],
+    "core_checks": ["--out", str(RESULTS / "core_checks.json")],
     "guard_overhead": ["--rounds", "5", "--out", str(RESULTS / "guard_overhead.json")],
 }
 

@@ -61,6 +61,11 @@ class CaseBaseline:
         """Whether every healthy run passed every check of the case."""
         return all(o.checks == 1.0 for o in self.observations)
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether every healthy run said the same, word for word."""
+        return all(o.exact == 1.0 for o in self.observations)
+
 
 @dataclass(frozen=True)
 class Baseline:

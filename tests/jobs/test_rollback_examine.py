@@ -20,7 +20,8 @@ from quality_lib.golden.case import GoldenCase, Params
 from quality_lib.golden.execute import execute
 from quality_lib.golden.parse import golden_digest
 from quality_lib.golden.plan import decode_channel
-from quality_lib.jobs.rollback_examine import core_cases, judge_core
+from quality_lib.jobs.rollback_examine import confirmed, core_cases, judge_core
+from quality_lib.jobs.rollback_parts import Examination
 from quality_lib.records import Tri
 from tests.fakes_model import FakeModel, MemoryRecorder
 
@@ -74,6 +75,11 @@ def asked(cases: tuple[GoldenCase, ...], change: Change) -> dict[str, Answer]:
     return {answer.probe.key: answer for answer in asyncio.run(ask())}
 
 
+def other(*case_ids: str) -> Change:
+    """Return a model that says something else to these cases."""
+    return lambda a: replace(a, text="other") if a.probe.case_id in case_ids else a
+
+
 def test_the_critical_ones_come_first_then_the_core(baseline: Baseline) -> None:
     chosen = core_cases(CASES, baseline, 4)
     assert [case.id for case in chosen] == ["case-5", "case-1", "case-3", "case-7"]
@@ -88,19 +94,56 @@ def test_the_critical_ones_come_first_then_the_core(baseline: Baseline) -> None:
         (lambda a: replace(a, text="other"), Tri.NO, "below 0.8"),
         (lambda a: replace(a, fault=Fault.REFUSED, text="", error="500"), Tri.NO, "refused"),
         (lambda a: replace(a, fault=Fault.TRANSPORT, text=""), Tri.UNKNOWN, "10 requests got lost"),
-        (
-            lambda a: replace(a, text="other") if a.probe.case_id == "case-1" else a,
-            Tri.YES,
-            "9 of 10",
-        ),
+        (other("case-1"), Tri.YES, "9 of 10.*, 1 lower than ever in health"),
+        (other("case-1", "case-3", "case-7"), Tri.YES, "7 of 10.*0.730, 3 lower"),
+        (other(*(f"case-{n}" for n in (0, 1, 2, 3, 4))), Tri.NO, "5 of 10.*below 0.8"),
     ],
-    ids=["healthy", "garbage", "other texts", "refused", "lost", "one near-tie"],
+    ids=["healthy", "garbage", "other texts", "refused", "lost", "near-tie", "three", "half"],
 )
 def test_the_judgement(baseline: Baseline, change: Change, state: Tri, told: str) -> None:
     chosen = core_cases(CASES, baseline, 10)
     found = judge_core(chosen, asked(chosen, change), baseline, similarity, 0.8)
     assert found.state is state, found.headline
     assert re.search(told, found.headline)
+
+
+@pytest.mark.parametrize(("others", "state"), [(1, Tri.YES), (2, Tri.YES), (3, Tri.NO)])
+def test_of_three_answers_one_that_parts_from_health_says_nothing(
+    baseline: Baseline, others: int, state: Tri
+) -> None:
+    """The few cases of a move: one near-tie under traffic took a healthy target back."""
+    chosen = core_cases(CASES, baseline, 3)
+    ids = [case.id for case in chosen if not case.critical][:others]
+    change = other(*(ids if others < 3 else [case.id for case in chosen]))
+    found = judge_core(chosen, asked(chosen, change), baseline, similarity, 0.8)
+    assert found.state is state, found.headline
+
+
+def test_what_health_says_in_one_way_alone_is_asked_before_what_wavers(baseline: Baseline) -> None:
+    known = baseline.cases["case-1"]
+    wavers = tuple(replace(o, exact=0.5) for o in known.observations)
+    unsteady = {**baseline.cases, "case-1": replace(known, observations=wavers)}
+    chosen = core_cases(CASES, replace(baseline, cases=unsteady), 4)
+    assert [case.id for case in chosen] == ["case-5", "case-3", "case-7", "case-9"]
+
+
+GOOD, BAD, BLIND = (Examination(state, str(state)) for state in (Tri.YES, Tri.NO, Tri.UNKNOWN))
+
+
+@pytest.mark.parametrize(
+    ("looks", "state", "told"),
+    [
+        ([GOOD], Tri.YES, "yes"),
+        ([BLIND], Tri.UNKNOWN, "unknown"),
+        ([BAD, GOOD], Tri.YES, "yes; a look before it: no"),
+        ([BAD, BAD], Tri.NO, "no; a look before it: no"),
+        ([BAD, BLIND], Tri.UNKNOWN, "unknown; a look before it: no"),
+    ],
+)
+def test_a_bad_look_is_taken_again(looks: list[Examination], state: Tri, told: str) -> None:
+    left = list(looks)
+    found = confirmed(lambda: left.pop(0))
+    assert (found.state, found.headline, left) == (state, told, [])
 
 
 def test_equal_answers_never_load_the_embedding_model(baseline: Baseline) -> None:
