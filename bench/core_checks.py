@@ -17,22 +17,20 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.errors_told import errors_told
 from bench.faults.model_copy import model_copy
-from bench.matrix.record import altered_model
 from bench.measures import machine, wilson
-from bench.packaged import packaged_model
-from bench.restarted_found import RESTART, deployments
+from bench.packaged import NAME, Served, packaged_model
+from bench.restarted_found import PORT, RESTART, chosen, deployments
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
 from quality_lib.adapters.files.cases import load_cases, write_cases
 from quality_lib.adapters.model.bit_flip import flip_bit
 from quality_lib.adapters.model.cached_similarity import CachedSimilarity
-from quality_lib.adapters.stack.local_config import ENGINE_ARGS
 from quality_lib.adapters.stack.user_load import UserLoad
 from quality_lib.golden.baseline import Baseline
 from quality_lib.golden.ports import Similarity
@@ -45,7 +43,6 @@ from quality_lib.jobs.rollback_parts import Examination
 from quality_lib.records import Tri
 from quality_lib.settings import GoldenSettings, RollbackSettings, ServiceSettings, Settings
 
-PORT = 18571
 FLIP = "flipped-bit"
 HEALTHY = "healthy"
 SIZES = (RollbackSettings().core_cases, FEW)
@@ -110,19 +107,22 @@ def main() -> None:
 def _run(args: argparse.Namespace) -> None:
     work = args.work or settings.home() / "bench-core-checks"
     work.mkdir(parents=True, exist_ok=True)
-    model = packaged_model()
+    served = Served(packaged_model())
     short = work / "short.jsonl"
     write_cases(short, thinned(load_cases("builtin:core"), USUAL), overwrite=True)
     service = ServiceSettings(
         endpoint=f"http://127.0.0.1:{PORT}",
-        model="chat",
-        weights=model,
+        model=NAME,
+        weights=served.model,
         golden=GoldenSettings(cases=str(short)),
     )
-    config = Settings(services={"chat": service})
+    config = Settings(services={NAME: service})
     # One for all looks: loading it takes longer than a look.
     similarity = CachedSimilarity(config.embedding_model)
     rows: list[Looked] = []
+
+    def serving(spec: EngineSpec) -> AbstractContextManager[object]:
+        return running(LocalEngine(work / "engine"), spec, timeout_s=600.0)
 
     def look_at(name: str, users: int, looks: int, baseline: Baseline) -> None:
         for count in SIZES:
@@ -130,22 +130,19 @@ def _run(args: argparse.Namespace) -> None:
             _say(str(row))
             rows.append(row)
 
-    with _serving(work, model, ()):
-        baseline = make_baseline(config, "chat", work / "baseline", note=_say)
+    with serving(served.spec(PORT)):
+        baseline = make_baseline(config, NAME, work / "baseline", note=_say)
         for users in args.users:
             look_at(HEALTHY, users, args.looks, baseline)
     if not args.only or FLIP in args.only:
-        with model_copy(model, work / FLIP, (".json", ".jinja", ".safetensors")) as folder:
+        with model_copy(served.model, work / FLIP, (".json", ".jinja", ".safetensors")) as folder:
             flip_bit(folder, *FAULT)
-            with _serving(work, folder, ()):
+            with serving(replace(served, model=folder).spec(PORT)):
                 look_at(FLIP, DAMAGED_USERS, args.damaged_looks, baseline)
     wanted = [name for name in args.only if name != FLIP]
-    for fault in deployments(wanted) if wanted or not args.only else ():
-        with (
-            altered_model(model, work, fault) as (folder, flags),
-            _serving(work, folder, flags),
-        ):
-            look_at(fault.name, DAMAGED_USERS, args.damaged_looks, baseline)
+    for deployment in chosen(deployments(served), wanted) if wanted or not args.only else ():
+        with deployment.serve(work) as spec, serving(spec):
+            look_at(deployment.name, DAMAGED_USERS, args.damaged_looks, baseline)
     healthy = [row for row in rows if row.deployment in {HEALTHY, RESTART}]
     pairs = sum(row.looks // 2 for row in healthy)
     refused = sum(row.bad_twice for row in healthy)
@@ -167,11 +164,6 @@ def _run(args: argparse.Namespace) -> None:
     sys.exit(1 if refused or any(row.bad < row.looks for row in flipped) else 0)
 
 
-def _serving(work: Path, folder: Path, flags: Sequence[str]) -> AbstractContextManager[object]:
-    spec = EngineSpec(folder, "chat", args=(*ENGINE_ARGS, *flags), port=PORT)
-    return running(LocalEngine(work / "engine"), spec, timeout_s=600.0)
-
-
 def _look(
     service: ServiceSettings,
     similarity: Similarity,
@@ -181,17 +173,17 @@ def _look(
     count: int,
     looks: int,
 ) -> Looked:
-    chosen = core_cases(load_cases(service.golden.cases), baseline, count)
+    asked = core_cases(load_cases(service.golden.cases), baseline, count)
     floor = service.thresholds.similarity_failed
     found: list[Examination] = []
     seconds: list[float] = []
     with ExitStack() as stack:
         if users:
-            stack.enter_context(UserLoad(service.endpoint, "chat", users).asking())
+            stack.enter_context(UserLoad(service.endpoint, NAME, users).asking())
         for _ in range(looks):
             began = time.monotonic()
-            answers = ask_once(service, {}, chosen)
-            found.append(judge_core(chosen, answers, baseline, similarity, floor))
+            answers = ask_once(service, {}, asked)
+            found.append(judge_core(asked, answers, baseline, similarity, floor))
             seconds.append(time.monotonic() - began)
             if found[-1].state is not Tri.YES:
                 _say(f"{deployment}, {users} users: {found[-1].headline}")

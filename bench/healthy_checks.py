@@ -1,14 +1,14 @@
 """Thousands of real healthy checks over many starts of a real server: how often would anybody be paged?
 
     python -m bench.healthy_checks [--starts 20] [--checks 104] [--loads 1,4,16] [--only N ...] [--baseline DIR]
-                                   [--work DIR] [--out FILE]
+                                   [--adapter] [--work DIR] [--out FILE]
 
 Every start is asked the sentinel set ``--checks`` times as ``quality golden calibrate`` does: each load with a warm and
 a cold cache in turn, of four bursts one decoded. Then the product's decision judges the checks of the odd starts by
 what was learned on the even ones, and the other way round, so no check is judged by itself: once as the product would
 calibrate here, with the checks that it asks one at a time, and once with all loads mixed. Where a decision asks for a
 re-check it gets the next check. Nothing is damaged, so each page is a false alarm. Interrupted, the same command goes
-on where it stopped; ``--only`` makes and judges some of the starts; two such commands may work side by side in one folder.
+on where it stopped. With ``--adapter`` a LoRA adapter over the model is what answers; ``--only`` makes and judges some of the starts; two such commands may work side by side in one folder.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from typing import Any
 from bench.decisions import decisions
 from bench.errors_told import errors_told
 from bench.measures import machine
-from bench.packaged import packaged_model
+from bench.packaged import NAME, Served, packaged_adapter, packaged_model
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
-from quality_lib.adapters.engine.port import EngineSpec, running
+from quality_lib.adapters.engine.port import running
 from quality_lib.adapters.files.baseline import BASELINE, read_baseline
 from quality_lib.adapters.files.readings import PLAN, READINGS, ReadingsJournal
-from quality_lib.adapters.stack.local_config import ENGINE_ARGS
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.limits import HOURLY_LOAD, DriftLimits
@@ -53,6 +52,9 @@ MOST_SECONDS = 3.0
 """The target for one sentinel check, asked one at a time, on two cores."""
 PORT = 18571
 """Of the first start, the next ports for further ones: a baseline that is resumed belongs to one endpoint."""
+HEALTHY_ADAPTER = 1
+"""Seed of the adapter that is served; other seeds are other adapters."""
+
 START = "start-{:02}"
 HALVES = ("even", "odd")
 Learn = Callable[[Sequence[CheckReading], CheckReading, DriftLimits, str], Calibration]
@@ -219,6 +221,7 @@ def main() -> None:
     parser.add_argument("--loads", default="1,4,16", help="probes at once")
     parser.add_argument("--only", type=int, nargs="*", help="numbers of starts")
     parser.add_argument("--baseline", type=Path, help="of the packaged model; default: one is made")
+    parser.add_argument("--adapter", action="store_true", help="serve a LoRA adapter over it")
     parser.add_argument("--work", type=Path, help="folder of the checks")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
@@ -227,23 +230,23 @@ def main() -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    work = args.work or settings.home() / "bench-healthy"
-    model = packaged_model()
+    work = args.work or default_work(args.adapter)
+    served = healthy_service(work, args.adapter)
     baseline = args.baseline or work / "baseline"
     loads = tuple(map(int, args.loads.split(",")))
     starts = args.only or range(1, args.starts + 1)
     for start in starts:
         if len(made_checks(work, [start])) >= args.checks:
             continue
-        service = ServiceSettings(
-            endpoint=f"http://127.0.0.1:{PORT + start - 1}", model="chat", weights=model
-        )
-        _one_start(Settings(services={"chat": service}), start, baseline, work, loads, args.checks)
+        _one_start(served, start, baseline, work, loads, args.checks)
     checks = sorted(made_checks(work, starts), key=lambda check: (check.block.start, check.at))
     known = read_baseline(baseline)
     keys = {probe.key for check in checks for probe in check.probes}
     found = result_of(checks, reference_of(known, keys), DriftLimits(), platform_of(work, starts))
-    text = json.dumps({**machine(), "model": model.name, "loads": loads, **found}, indent=1)
+    text = json.dumps(
+        {**machine(), "model": served.model.name, "adapter": args.adapter, "loads": loads, **found},
+        indent=1,
+    )
     print(text)
     if args.out:
         args.out.write_text(text + "\n", encoding="utf-8")
@@ -252,6 +255,17 @@ def _run(args: argparse.Namespace) -> None:
         one.get("pages") == 0 and not one["silent"] for one in tracks
     )
     sys.exit(0 if is_met else 1)
+
+
+def default_work(with_adapter: bool) -> Path:
+    """Return the folder of the checks where none is given."""
+    return settings.home() / f"bench-healthy{'-adapter' if with_adapter else ''}"
+
+
+def healthy_service(work: Path, with_adapter: bool) -> Served:
+    """Return what is healthy: the packaged model, or an adapter over it."""
+    model = packaged_model()
+    return Served(model, packaged_adapter(work, HEALTHY_ADAPTER) if with_adapter else None)
 
 
 def made_starts(work: Path) -> list[int]:
@@ -299,17 +313,17 @@ def platform_of(work: Path, starts: Iterable[int]) -> str:
 
 
 def _one_start(
-    config: Settings, start: int, baseline: Path, work: Path, loads: Sequence[int], checks: int
+    served: Served, start: int, baseline: Path, work: Path, loads: Sequence[int], checks: int
 ) -> None:
-    spec = EngineSpec(
-        Path(config.services["chat"].weights), "chat", args=ENGINE_ARGS, port=PORT + start - 1
-    )
-    with running(LocalEngine(work / "engine"), spec, timeout_s=600.0):
+    port = PORT + start - 1
+    service = ServiceSettings(endpoint=f"http://127.0.0.1:{port}", model=NAME, weights=served.model)
+    config = Settings(services={NAME: service})
+    with running(LocalEngine(work / "engine"), served.spec(port), timeout_s=600.0):
         if not (baseline / BASELINE).exists():
-            make_baseline(config, "chat", baseline, note=_say)
+            make_baseline(config, NAME, baseline, note=_say)
         with suppress(NoData):  # always: the product learns from no single start, and all is kept
             calibrate_service(
-                config, "chat", baseline, _folder(work, start), checks=checks,
+                config, NAME, baseline, _folder(work, start), checks=checks,
                 loads=loads, resume=True, start=START.format(start), note=_say, progress=_told(start),
             )  # fmt: skip
 

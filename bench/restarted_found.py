@@ -1,11 +1,13 @@
 """After how many checks does the product page when a server was restarted on something that is not the same any more?
 
-    python -m bench.restarted_found [--work DIR] [--baseline DIR] [--checks 6] [--only NAME ...] [--out FILE]
+    python -m bench.restarted_found [--adapter] [--work DIR] [--baseline DIR] [--checks 6] [--only NAME ...] [--out FILE]
 
 The calibration is learned from the healthy checks of ``bench.healthy_checks`` in the same work folder. Then a server
 is started on each deployment that differs from its start on (another checkpoint format, another configuration,
 another tokenizer, other flags), and on the healthy one again as the control that must stay silent. Each is asked the
 sentinel set as an hourly check does until somebody is paged. A server that refuses the requests is told as such: no data.
+With ``--adapter`` the service is a LoRA adapter over the model (``bench.healthy_checks --adapter`` makes its checks); the
+deployments then have lost it, so that the model below answers under its name, or serve another one.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.decisions import decisions
@@ -22,16 +25,20 @@ from bench.errors_told import errors_told
 from bench.faults.catalogue import MEDIUM, Given, catalogue
 from bench.faults.controls import controls
 from bench.faults.fault import Expected, Fault
-from bench.healthy_checks import made_checks, made_starts, platform_of
+from bench.healthy_checks import (
+    default_work,
+    healthy_service,
+    made_checks,
+    made_starts,
+    platform_of,
+)
 from bench.matrix.record import altered_model
 from bench.measures import machine
-from bench.packaged import packaged_model
-from quality_lib import settings
+from bench.packaged import NAME, Served, packaged_adapter
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
 from quality_lib.adapters.files.baseline import read_baseline
 from quality_lib.adapters.files.cases import load_cases
-from quality_lib.adapters.stack.local_config import ENGINE_ARGS
 from quality_lib.drift.calibration import Calibration
 from quality_lib.drift.limits import HOURLY_LOAD, DriftLimits
 from quality_lib.drift.reading import Block, CheckReading
@@ -46,8 +53,21 @@ from quality_lib.settings import ServiceSettings
 
 PORT = 18551
 RESTART = "restart"
+OTHER_ADAPTER = 2
+"""Seed; see ``HEALTHY_ADAPTER``."""
+
 Ask = Callable[[int], CheckReading]
 """Makes the check of that number."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What a server is restarted on."""
+
+    name: str
+    expected: Expected
+    serve: Callable[[Path], AbstractContextManager[EngineSpec]]
+    """Makes what is to be served, in a work folder, and takes it away at the end."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +90,7 @@ class Found:
 
 
 def found_of(
-    fault: Fault,
+    deployment: Deployment,
     ask: Ask,
     reference: CheckReading,
     calibration: Calibration,
@@ -94,7 +114,7 @@ def found_of(
             paged_after = number
             break
     return Found(
-        fault.name, fault.expected, number, changed_after, paged_after, unanswered, severity, reasons
+        deployment.name, deployment.expected, number, changed_after, paged_after, unanswered, severity, reasons
     )  # fmt: skip
 
 
@@ -103,26 +123,59 @@ def is_right(found: Found) -> bool:
     return (found.paged_after is None) == (found.expected is Expected.SILENT)
 
 
-def deployments(only: list[str]) -> list[Fault]:
-    """Return the control and the deployments that differ from their start on.
+def deployments(healthy: Served) -> list[Deployment]:
+    """Return the control and the deployments that differ from their start on."""
+    if healthy.adapter is None:
+        return [
+            _with(fault, healthy)
+            for fault in (
+                *(control.fault for control in controls() if control.fault.name == RESTART),
+                *(fault for fault in catalogue(Given(), MEDIUM) if fault.needs_restart),
+            )
+        ]
+    return [
+        Deployment(RESTART, Expected.SILENT, lambda work: nullcontext(healthy.spec(PORT))),
+        Deployment(
+            "adapter-lost",
+            Expected.DEGRADED,
+            lambda work: nullcontext(Served(healthy.model).spec(PORT)),
+        ),
+        Deployment(
+            "adapter-other",
+            Expected.DEGRADED,
+            lambda work: nullcontext(
+                replace(healthy, adapter=packaged_adapter(work, OTHER_ADAPTER)).spec(PORT)
+            ),
+        ),
+    ]
+
+
+def _with(fault: Fault, healthy: Served) -> Deployment:
+    @contextmanager
+    def serve(work: Path) -> Generator[EngineSpec]:
+        with altered_model(healthy.model, work, fault) as (model, flags):
+            yield replace(healthy, model=model).spec(PORT, flags)
+
+    return Deployment(fault.name, fault.expected, serve)
+
+
+def chosen(among: Sequence[Deployment], only: Collection[str]) -> list[Deployment]:
+    """Return those of the names asked for, all when none is.
 
     Raises:
         BadInput: one that is asked for does not exist.
     """
-    faults = [
-        *(control.fault for control in controls() if control.fault.name == RESTART),
-        *(fault for fault in catalogue(Given(), MEDIUM) if fault.needs_restart),
-    ]
-    names = [fault.name for fault in faults]
+    names = [deployment.name for deployment in among]
     if unknown := sorted(set(only) - set(names)):
         raise BadInput(f"there is no {', '.join(unknown)}", fix=f"choose among {', '.join(names)}")
-    return [fault for fault in faults if not only or fault.name in only]
+    return [deployment for deployment in among if not only or deployment.name in only]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--adapter", action="store_true", help="of a service that is an adapter")
     parser.add_argument("--work", type=Path, help="folder of the healthy checks")
     parser.add_argument("--baseline", type=Path, help="default: the one in the work folder")
     parser.add_argument("--checks", type=int, default=6, help="at most, of each deployment")
@@ -134,37 +187,38 @@ def main() -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    work = args.work or settings.home() / "bench-healthy"
+    work = args.work or default_work(args.adapter)
     folder = args.baseline or work / "baseline"
     starts = made_starts(work)
     healthy = made_checks(work, starts)
     if not healthy:
         raise NoData(f"{work} holds no healthy checks: run python -m bench.healthy_checks first")
     baseline, limits = read_baseline(folder), DriftLimits()
-    healthy_model = packaged_model()
-    service = ServiceSettings(
-        endpoint=f"http://127.0.0.1:{PORT}", model="chat", weights=healthy_model
-    )
+    served = healthy_service(work, args.adapter)
+    service = ServiceSettings(endpoint=f"http://127.0.0.1:{PORT}", model=NAME, weights=served.model)
     keys = watched_keys(service, baseline, None)
     reference = reference_of(baseline, {p.key for check in healthy for p in check.probes})
     calibration = learn(healthy, reference, limits, platform_of(work, starts))
     cases = load_cases(service.golden.cases)
     told = []
-    for fault in deployments(args.only):
-        _say(f"{fault.name}: starting")
-        beside = BesideRun(service, cases, baseline, fault.name, utc_now, None)
+    for deployment in chosen(deployments(served), args.only):
+        name = deployment.name
+        _say(f"{name}: starting")
+        beside = BesideRun(service, cases, baseline, name, utc_now, None)
 
-        def ask(number: int, beside: BesideRun = beside, name: str = fault.name) -> CheckReading:
+        def ask(number: int, beside: BesideRun = beside, name: str = name) -> CheckReading:
             return beside.ask(f"check-{number}", Block(name, HOURLY_LOAD, WARM), keys)
 
-        with altered_model(healthy_model, work, fault) as (model, flags):
-            spec = EngineSpec(model, "chat", args=(*ENGINE_ARGS, *flags), port=PORT)
-            with running(LocalEngine(work / "engine"), spec, timeout_s=600.0):
-                found = found_of(fault, ask, reference, calibration, limits, args.checks)
-        _say(f"{fault.name}: {'as expected' if is_right(found) else 'NOT as expected'}, {found}")
+        with (
+            deployment.serve(work) as spec,
+            running(LocalEngine(work / "engine"), spec, timeout_s=600.0),
+        ):
+            found = found_of(deployment, ask, reference, calibration, limits, args.checks)
+        _say(f"{name}: {'as expected' if is_right(found) else 'NOT as expected'}, {found}")
         told.append(found)
     result = {
         **machine(),
+        "adapter": args.adapter,
         "calibrated_on": calibration.checks,
         "starts": len(starts),
         "deployments": [asdict(found) for found in told],

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.faults.adapter_folder import ATTENTION, RANK, SHARE
 from bench.faults.engine_changes import Cache, Flags, Logits, Rope
 from bench.faults.fault import Change, Expected, Fault
 from bench.faults.folder_changes import Config, Template, Tokenizer
@@ -18,7 +19,6 @@ from bench.faults.request_change import Parameters, Truncation
 from bench.faults.weight_change import Weights
 from bench.faults.weight_steps import Step
 
-ATTENTION = ("model.layers.*.self_attn.*_proj.weight",)
 EVERY = ("*",)
 MATRICES = (*LINEAR, "model.embed_tokens.weight")
 FLIP_FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -207,7 +207,7 @@ def _tokenizer(given: Given, sizes: Sizes) -> list[Fault]:
 def _adapter(given: Given, sizes: Sizes) -> list[Fault]:
     return [
         Fault(17, f"adapter-{n}", "adapter",
-              Weights((Step("adapter", ATTENTION, amount=0.05, count=8),)), n)
+              Weights((Step("adapter", ATTENTION, amount=SHARE, count=RANK),)), n)
         for n in sizes.numbers(sizes.draws)
     ]  # fmt: skip
 

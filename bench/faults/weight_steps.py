@@ -178,16 +178,24 @@ def _prune_random(tensor: Any, step: Step, seed: int) -> Any:
 
 def _adapter(tensor: Any, step: Step, seed: int) -> Any:
     """Merge a random adapter of low rank; ``amount`` is its size against the tensor's own."""
-    import torch
-
     if tensor.dim() != 2:
         return tensor
+    values = tensor.float()
+    up, down = low_rank(values, step.amount, max(1, step.count), seed)
+    return values + up @ down
+
+
+def low_rank(values: Any, share: float, rank: int, seed: int) -> tuple[Any, Any]:
+    """Draw two factors, of shapes (rows, rank) and (rank, columns), for a matrix of shape (rows, columns).
+
+    The Frobenius norm of their product is ``share`` of the matrix's own.
+    """
+    import torch
+
     maker = torch.Generator().manual_seed(seed)
-    values, rank = tensor.float(), max(1, step.count)
-    down = torch.randn(rank, tensor.shape[1], generator=maker)
-    up = torch.randn(tensor.shape[0], rank, generator=maker)
-    added = up @ down
-    return values + added * (step.amount * values.norm() / added.norm())
+    down = torch.randn(rank, values.shape[1], generator=maker)
+    up = torch.randn(values.shape[0], rank, generator=maker)
+    return up * (share * values.norm() / (up @ down).norm()), down
 
 
 OPERATIONS: dict[str, Callable[[Any, Step, int], Any]] = {

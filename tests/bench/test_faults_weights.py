@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load, load_file, save_file
 
 from bench.faults import worker_weights
+from bench.faults.adapter_folder import ATTENTION, RANK, SHARE, write_adapter
 from bench.faults.fault import Fault, Target
 from bench.faults.quantised import W8A8, quantised
 from bench.faults.weight_change import Weights, changed_tensors, read_tensor
@@ -117,6 +118,24 @@ def test_an_adapter_has_low_rank() -> None:
     tensor = torch.randn(16, 64)
     added = harmed(tensor, Step("adapter", ("*",), 0.05, count=3), "t", 7) - tensor
     assert torch.linalg.matrix_rank(added, atol=1e-4).item() == 3
+
+
+def test_a_served_adapter_adds_what_the_fault_merges(folder: Path, tmp_path: Path) -> None:
+    adapter = tmp_path / "served" / "adapter-5"
+    write_adapter(adapter, folder, 5)
+    factors = load_file(adapter / "adapter_model.safetensors")
+    told = json.loads((adapter / "adapter_config.json").read_text())
+    assert sorted(told["target_modules"]) == ["k_proj", "o_proj", "q_proj", "v_proj"]
+    assert told["lora_alpha"] == told["r"] == RANK  # nothing else is multiplied
+    merged = dict(changed_tensors(folder, (Step("adapter", ATTENTION, SHARE, count=RANK),), 5))
+    assert set(merged) == {Q, K, V, OUT}
+    for name, value in merged.items():
+        place = f"base_model.model.{name.removesuffix('.weight')}"
+        up, down = factors.pop(f"{place}.lora_B.weight"), factors.pop(f"{place}.lora_A.weight")
+        added = read_tensor(folder, name).float() + up @ down
+        assert torch.equal(added.to(torch.bfloat16), value)
+    assert not factors
+    assert [path.name for path in adapter.parent.iterdir()] == ["adapter-5"]
 
 
 def test_roundings_leave_vectors_alone() -> None:

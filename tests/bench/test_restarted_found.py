@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from bench.faults.fault import Expected, Fault
-from bench.faults.quantised import W8A8
+from bench.faults.fault import Expected
 from bench.healthy_checks import made_starts
-from bench.restarted_found import Found, deployments, found_of, is_right
+from bench.packaged import BASE_NAME, NAME, Served
+from bench.restarted_found import (
+    Deployment,
+    Found,
+    chosen,
+    deployments,
+    found_of,
+    is_right,
+)
 from quality_lib.drift.calibrate import calibrate
 from quality_lib.drift.calibration import Calibration
 from quality_lib.errors import BadInput
 from tests.drift.readings import CASES, LIMITS, QUIET, REFERENCE, Server, made_by
 
-CHANGED = Fault(5, "w8a8", "int8", W8A8(), expected=Expected.CHANGED)
-CONTROL = Fault(0, "restart", "restart", W8A8(), expected=Expected.SILENT)
+
+def _deployment(name: str, expected: Expected) -> Deployment:
+    return Deployment(name, expected, lambda work: nullcontext(Served(work).spec(1)))
+
+
+CHANGED = _deployment("w8a8", Expected.CHANGED)
+CONTROL = _deployment("restart", Expected.SILENT)
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +37,13 @@ def calibration() -> Calibration:
     return calibrate(made_by(Server(1), starts=4), REFERENCE, LIMITS, "")
 
 
-def _found(fault: Fault, server: Server, calibration: Calibration, **read: list[str]) -> Found:
+def _found(
+    deployment: Deployment, server: Server, calibration: Calibration, **read: list[str]
+) -> Found:
     def ask(number: int) -> object:
         return server.read(QUIET, burst=f"now-{number}", **read)
 
-    return found_of(fault, ask, REFERENCE, calibration, LIMITS, 8)  # type: ignore[arg-type]
+    return found_of(deployment, ask, REFERENCE, calibration, LIMITS, 8)  # type: ignore[arg-type]
 
 
 def test_a_healthy_restart_stays_silent(calibration: Calibration) -> None:
@@ -55,14 +70,31 @@ def test_a_server_that_does_not_answer_is_no_data_and_no_find(calibration: Calib
     assert not is_right(found)
 
 
-def test_the_control_and_the_checkpoint_are_among_the_deployments() -> None:
-    found = {fault.name: fault.expected for fault in deployments([])}
+def test_the_control_and_the_checkpoint_are_among_the_deployments(tmp_path: Path) -> None:
+    among = deployments(Served(tmp_path))
+    found = {deployment.name: deployment.expected for deployment in among}
     assert found["restart"] is Expected.SILENT
     assert found["w8a8"] is Expected.CHANGED
     assert {"rope-config", "tokenizer-permuted", "context-short", "cache-fp8-server"} <= set(found)
-    assert [fault.name for fault in deployments(["w8a8"])] == ["w8a8"]
+    assert [deployment.name for deployment in chosen(among, ["w8a8"])] == ["w8a8"]
+    assert chosen(among, []) == among
     with pytest.raises(BadInput, match="there is no int8"):
-        deployments(["int8"])
+        chosen(among, ["int8"])
+
+
+def test_a_lost_adapter_leaves_the_model_below_it_under_its_name(tmp_path: Path) -> None:
+    (tmp_path / "adapter-2").mkdir()
+    healthy = Served(Path("model"), tmp_path / "adapter-1")
+    specs = {}
+    for deployment in deployments(healthy):
+        with deployment.serve(tmp_path) as spec:
+            specs[deployment.name] = spec
+    lost = specs.pop("adapter-lost")
+    assert lost.served_name == NAME
+    assert "--enable-lora" not in lost.args
+    for name, seed in (("restart", 1), ("adapter-other", 2)):
+        assert f"{NAME}={tmp_path / f'adapter-{seed}'}" in specs[name].args
+        assert specs[name].served_name == BASE_NAME
 
 
 def test_starts_are_told_by_their_folders(tmp_path: Path) -> None:
