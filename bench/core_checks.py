@@ -15,16 +15,17 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.errors_told import errors_told
+from bench.faults.fault import Expected
 from bench.faults.model_copy import model_copy
 from bench.measures import machine, wilson
 from bench.packaged import NAME, Served, packaged_model
-from bench.restarted_found import PORT, RESTART, chosen, deployments
+from bench.restarted_found import PORT, RESTART, Deployment, chosen, deployments
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
@@ -108,6 +109,7 @@ def _run(args: argparse.Namespace) -> None:
     work = args.work or settings.home() / "bench-core-checks"
     work.mkdir(parents=True, exist_ok=True)
     served = Served(packaged_model())
+    among = chosen([_flipped(served), *deployments(served)], args.only)
     short = work / "short.jsonl"
     write_cases(short, thinned(load_cases("builtin:core"), USUAL), overwrite=True)
     service = ServiceSettings(
@@ -134,13 +136,7 @@ def _run(args: argparse.Namespace) -> None:
         baseline = make_baseline(config, NAME, work / "baseline", note=_say)
         for users in args.users:
             look_at(HEALTHY, users, args.looks, baseline)
-    if not args.only or FLIP in args.only:
-        with model_copy(served.model, work / FLIP, (".json", ".jinja", ".safetensors")) as folder:
-            flip_bit(folder, *FAULT)
-            with serving(replace(served, model=folder).spec(PORT)):
-                look_at(FLIP, DAMAGED_USERS, args.damaged_looks, baseline)
-    wanted = [name for name in args.only if name != FLIP]
-    for deployment in chosen(deployments(served), wanted) if wanted or not args.only else ():
+    for deployment in among:
         with deployment.serve(work) as spec, serving(spec):
             look_at(deployment.name, DAMAGED_USERS, args.damaged_looks, baseline)
     healthy = [row for row in rows if row.deployment in {HEALTHY, RESTART}]
@@ -162,6 +158,16 @@ def _run(args: argparse.Namespace) -> None:
     if args.out:
         args.out.write_text(text + "\n", encoding="utf-8")
     sys.exit(1 if refused or any(row.bad < row.looks for row in flipped) else 0)
+
+
+def _flipped(healthy: Served) -> Deployment:
+    @contextmanager
+    def serve(work: Path) -> Generator[EngineSpec]:
+        with model_copy(healthy.model, work / FLIP, (".json", ".jinja", ".safetensors")) as folder:
+            flip_bit(folder, *FAULT)
+            yield replace(healthy, model=folder).spec(PORT)
+
+    return Deployment(FLIP, Expected.DEGRADED, serve)
 
 
 def _look(

@@ -28,7 +28,7 @@ from typing import Any
 from bench.decisions import decisions
 from bench.errors_told import errors_told
 from bench.measures import machine
-from bench.packaged import NAME, Served, packaged_adapter, packaged_model
+from bench.packaged import NAME, Served, packaged_model, random_adapter
 from quality_lib import settings
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import running
@@ -265,7 +265,7 @@ def default_work(with_adapter: bool) -> Path:
 def healthy_service(work: Path, with_adapter: bool) -> Served:
     """Return what is healthy: the packaged model, or an adapter over it."""
     model = packaged_model()
-    return Served(model, packaged_adapter(work, HEALTHY_ADAPTER) if with_adapter else None)
+    return Served(model, random_adapter(model, work, HEALTHY_ADAPTER) if with_adapter else None)
 
 
 def made_starts(work: Path) -> list[int]:

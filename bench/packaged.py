@@ -37,9 +37,9 @@ class Served:
         return EngineSpec(self.model, BASE_NAME, args=(*ENGINE_ARGS, *over, *flags), port=port)
 
 
-def packaged_adapter(work: Path, seed: int) -> Path:
-    """Return a random adapter over the packaged model; the first call of a seed writes it."""
+def random_adapter(model: Path, work: Path, seed: int) -> Path:
+    """Return a random adapter over a model; the first call of a seed writes it."""
     folder = work / f"adapter-{seed}"
     if not folder.exists():
-        write_adapter(folder, packaged_model(), seed)
+        write_adapter(folder, model, seed)
     return folder

@@ -34,7 +34,7 @@ from bench.healthy_checks import (
 )
 from bench.matrix.record import altered_model
 from bench.measures import machine
-from bench.packaged import NAME, Served, packaged_adapter
+from bench.packaged import NAME, Served, random_adapter
 from quality_lib.adapters.engine.local import LocalEngine
 from quality_lib.adapters.engine.port import EngineSpec, running
 from quality_lib.adapters.files.baseline import read_baseline
@@ -144,7 +144,9 @@ def deployments(healthy: Served) -> list[Deployment]:
             "adapter-other",
             Expected.DEGRADED,
             lambda work: nullcontext(
-                replace(healthy, adapter=packaged_adapter(work, OTHER_ADAPTER)).spec(PORT)
+                replace(healthy, adapter=random_adapter(healthy.model, work, OTHER_ADAPTER)).spec(
+                    PORT
+                )
             ),
         ),
     ]

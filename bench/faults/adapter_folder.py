@@ -31,8 +31,8 @@ def write_adapter(folder: Path, model: Path, seed: int) -> None:
         values = read_tensor(model, name).float()
         up, down = low_rank(values, SHARE, RANK, seed_of(seed, "adapter", name))
         place = f"base_model.model.{name.removesuffix('.weight')}"
-        tensors[f"{place}.lora_A.weight"] = down.contiguous()
-        tensors[f"{place}.lora_B.weight"] = up.contiguous()
+        tensors[f"{place}.lora_A.weight"] = down
+        tensors[f"{place}.lora_B.weight"] = up
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",

@@ -81,6 +81,12 @@ def most_falls(values: Sequence[Sequence[float]], false_alarm: float) -> int:
     return 0
 
 
+def falls_of(pairs: Sequence[tuple[float, Sequence[float]]], false_alarm: float) -> tuple[int, int]:
+    """Return how many values lie below all healthy ones of their case, and how many chance lets fall."""
+    fell = sum(fallen(value, healthy) for value, healthy in pairs)
+    return fell, most_falls([healthy for _, healthy in pairs], false_alarm)
+
+
 def fallen(value: float, healthy: Sequence[float]) -> bool:
     """Whether a value lies below every healthy one by more than rounding."""
     return bool(healthy) and value < min(healthy) - 1e-6

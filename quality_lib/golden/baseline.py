@@ -56,6 +56,11 @@ class CaseBaseline:
     """One per healthy run, each measured against the other runs' texts."""
     scored: Mapping[Channel, ScoredReference]
 
+    def healthy(self, statistic: str) -> list[float] | None:
+        """Return one value of a ``CaseObservation``'s field per healthy run; None where a run has none."""
+        values = [getattr(o, statistic) for o in self.observations]
+        return None if any(v is None for v in values) else values
+
     @property
     def passes_always(self) -> bool:
         """Whether every healthy run passed every check of the case."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quality_lib.drift.band import fallen, most_falls, paired_band
+from quality_lib.drift.band import falls_of, paired_band
 from quality_lib.errors import DigestMismatch
 from quality_lib.golden.answer import (
     DECODE_CHANNELS,
@@ -369,23 +369,18 @@ def _decode_findings(
                 for case_id, now in seen.items()
                 if (channel is None or now.channel is channel)
                 and (value := getattr(now, statistic.value)) is not None
-                and (healthy := _healthy(known[case_id], statistic)) is not None
+                and (healthy := known[case_id].healthy(statistic)) is not None
             ]
             if pairs or _was_measured(known, statistic, channel):
                 findings.append(_decode_finding(statistic, channel, bears_on, pairs, limits))
     return findings
 
 
-def _healthy(case: CaseBaseline, statistic: Statistic) -> list[float] | None:
-    values = [getattr(o, statistic.value) for o in case.observations]
-    return None if any(v is None for v in values) else values
-
-
 def _was_measured(
     known: Mapping[str, CaseBaseline], statistic: Statistic, channel: Channel | None
 ) -> bool:
     return any(
-        (channel is None or case.channel is channel) and _healthy(case, statistic) is not None
+        (channel is None or case.channel is channel) and case.healthy(statistic) is not None
         for case in known.values()
     )
 
@@ -408,8 +403,7 @@ def _decode_finding(
     value = sum(v for v, _ in pairs) / len(pairs)
     # Healthy runs that were all alike have no spread, yet a near-tie may flip in the next one: the
     # fall must come from more cases than flip in health.
-    falls = sum(fallen(v, healthy) for v, healthy in pairs)
-    chance = most_falls([h for _, h in pairs], limits.false_alarm)
+    falls, chance = falls_of(pairs, limits.false_alarm)
     is_low = value < band.low
     bad = is_low and falls > chance
     return Finding(
@@ -441,9 +435,9 @@ def _compare_case(
         similarity=now.similarity,
         exact=now.exact,
         facts=now.facts,
-        healthy_facts=_mean(_healthy(known, Statistic.FACTS)),
+        healthy_facts=_mean(known.healthy(Statistic.FACTS)),
         checks=now.checks,
-        healthy_checks=_mean(_healthy(known, Statistic.CHECKS)),
+        healthy_checks=_mean(known.healthy(Statistic.CHECKS)),
         failed_checks=now.failed_checks,
         logprob_delta=max(own, default=None),
         is_critical=case.critical,

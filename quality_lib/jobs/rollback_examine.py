@@ -13,11 +13,12 @@ from quality_lib import wiring
 from quality_lib.adapters.files.baseline import BASELINE, read_baseline
 from quality_lib.adapters.files.cases import load_cases
 from quality_lib.adapters.files.run_folder import write_json
-from quality_lib.drift.band import fallen, most_falls
+from quality_lib.drift.band import falls_of
 from quality_lib.errors import NoData, OutsideFailure
 from quality_lib.golden.answer import Answer, Fault, Probe
 from quality_lib.golden.baseline import Baseline
 from quality_lib.golden.case import GoldenCase
+from quality_lib.golden.comparison import Statistic
 from quality_lib.golden.observation import (
     CaseObservation,
     attempts_of,
@@ -209,9 +210,13 @@ def judge_core(
         for case in cases
         if case.critical and _has_fallen(seen[case.id], baseline.cases[case.id].passes_always)
     ]
-    values = {i: o.similarity for i, o in seen.items() if o.similarity is not None}
-    mean = sum(values.values()) / len(values) if values else None
-    fell, chance = _falls(values, baseline)
+    pairs = [
+        (o.similarity, baseline.cases[case_id].healthy(Statistic.SIMILARITY) or ())
+        for case_id, o in seen.items()
+        if o.similarity is not None
+    ]
+    mean = sum(value for value, _ in pairs) / len(pairs) if pairs else None
+    fell, chance = falls_of(pairs, FALSE_ALARM)
     same = sum(o.exact == 1.0 for o in seen.values())
     detail: dict[str, Any] = {
         "cases": len(cases),
@@ -234,19 +239,9 @@ def judge_core(
         return Examination(Tri.NO, f"{told}; critical cases fail: {', '.join(critical)}", detail)
     if mean is None or len(lost) > len(cases) / 10:
         return Examination(Tri.UNKNOWN, f"{told}; {len(lost)} requests got lost", detail)
-    if mean < similarity_failed and fell > min(chance, len(values) - 1):
+    if mean < similarity_failed and fell > min(chance, len(pairs) - 1):
         return Examination(Tri.NO, f"{told}: the mean is below {similarity_failed}", detail)
     return Examination(Tri.YES, told, detail)
-
-
-def _falls(values: Mapping[str, float], baseline: Baseline) -> tuple[int, int]:
-    """Return how many cases are less like health than health ever was, and how many chance lets fall."""
-    healthy = {
-        case_id: [o.similarity for o in baseline.cases[case_id].observations] for case_id in values
-    }
-    rows = {i: [v for v in row if v is not None] for i, row in healthy.items()}
-    fell = sum(fallen(value, rows[i]) for i, value in values.items())
-    return fell, most_falls(list(rows.values()), FALSE_ALARM)
 
 
 def _has_fallen(seen: CaseObservation, passes_always: bool) -> bool:

@@ -113,8 +113,7 @@ def test_of_three_answers_one_that_parts_from_health_says_nothing(
 ) -> None:
     """The few cases of a move: one near-tie under traffic took a healthy target back."""
     chosen = core_cases(CASES, baseline, 3)
-    ids = [case.id for case in chosen if not case.critical][:others]
-    change = other(*(ids if others < 3 else [case.id for case in chosen]))
+    change = other(*[case.id for case in reversed(chosen)][:others])
     found = judge_core(chosen, asked(chosen, change), baseline, similarity, 0.8)
     assert found.state is state, found.headline
 
